@@ -109,6 +109,8 @@ pub struct Header {
     pub processes: AtomicU32,
     /// File records handed out (may run past [`FILES_MAX`]).
     pub files: AtomicU32,
+    /// The thread of the guard that writes to files (the reaper); 0: none has begun.
+    pub guard_writer: AtomicU32,
     /// Pending order stamps handed out.
     pub order: AtomicU64,
     /// Boot time identity of the maker, for `recover`: /proc/sys/kernel/random/boot_id, folded.
@@ -381,9 +383,10 @@ pub struct Entry {
     pub close_error: AtomicU32,
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,
-    /// 1: another process has done, without a word to its owner, what writes that wait would undo: it has
+    /// Not 0: another process has done, without a word to its owner, what writes that wait would undo: it has
     /// taken a descriptor of the description, opened the file for writing (or had it open so before the
-    /// guard was asked), or set a limit. Nothing of it is to wait any more.
+    /// guard was asked), or set a limit. Nothing of it is to wait any more. One of
+    /// [`RECALLED*`](crate::unwritten).
     pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,

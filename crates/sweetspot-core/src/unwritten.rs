@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use crate::ledger::Entry;
+use crate::ledger::{Entry, PLACE_BASE};
 
 /// `Entry::flushing`: the owner, or who finishes it, is inside the write of a flush.
 pub const FLUSH_BEGUN: u32 = 1;
@@ -17,6 +17,12 @@ pub const FLUSH_BEGUN: u32 = 1;
 pub const FLUSH_FAILED: u32 = 2;
 /// `Entry::flushing`: what is pending could not be written so far.
 pub const FLUSH_TRIED: u32 = 3;
+
+/// `Entry::is_recalled`: another process has done, without a word to the owner, what writes that wait would undo.
+pub const RECALLED: u32 = 1;
+/// `Entry::is_recalled`: the same, and what waited was asked for in vain, as the guard was stopped. What the other one
+/// writes comes after it.
+pub const RECALLED_IN_VAIN: u32 = 2;
 
 /// A file as it was left: its size in bytes, and its times in nanoseconds, as `fstat` tells them; 0: not known,
 /// as a server would have to be waited for.
@@ -35,6 +41,14 @@ impl Left {
             (0, 0) => now.size == self.size && now.size <= base,
             _ => now == self,
         }
+    }
+
+    /// Whether nobody has written to the file or cut it; its name and its rights may be others by now. Where its times
+    /// are not known, as far as its size tells.
+    fn has_content_of(self, now: Left) -> bool {
+        let is_untimed = |left: Left| (left.mtime_ns, left.ctime_ns) == (0, 0);
+        let same_time = self.mtime_ns == now.mtime_ns || is_untimed(self) || is_untimed(now);
+        now.size == self.size && same_time
     }
 }
 
@@ -72,7 +86,29 @@ impl Entry {
             // Its name and its rights may be others by now.
             FLUSH_TRIED => now.map(content) == Some(content(self.left())),
             FLUSH_FAILED => now == Some(self.left()),
+            0 if self.is_placed() && self.is_recalled.load(SeqCst) == RECALLED_IN_VAIN => {
+                now.is_none_or(|now| self.left().has_content_of(now))
+            }
             _ => true,
+        }
+    }
+
+    /// Whether what is pending has a place of its own, where it could come over what others have written.
+    fn is_placed(&self) -> bool {
+        self.place.load(SeqCst) == PLACE_BASE
+    }
+
+    /// The same when the process has died. Somebody who has learned of that, and waits for nobody, may have written to
+    /// the file since: what has a place of its own would come over it. `tells`: the times of the file do not change
+    /// by themselves, as some servers' do.
+    pub fn may_be_finished_in(&self, now: Option<Left>, tells: bool) -> bool {
+        let left = self.left();
+        match (self.flushing.load(SeqCst), now) {
+            (0, Some(now)) if self.is_placed() && tells => left.has_content_of(now),
+            (0, Some(now)) if self.is_placed() => left.size == now.size,
+            // What it wrote itself never made the file shorter.
+            (FLUSH_BEGUN, Some(now)) if self.is_placed() => left.size <= now.size,
+            _ => self.may_be_written_to(now),
         }
     }
 }
@@ -90,6 +126,17 @@ mod tests {
         assert!(!LEFT.allows(Left { mtime_ns: 9, ..LEFT }, 100));
         assert!(!LEFT.allows(Left { ctime_ns: 9, ..LEFT }, 100));
         assert!(!LEFT.allows(Left { size: 99, ..LEFT }, 100));
+    }
+
+    #[test]
+    fn what_was_written_or_cut_is_told_and_what_was_renamed_is_not() {
+        let written = Left { mtime_ns: 9, ctime_ns: 9, ..LEFT };
+        assert!(LEFT.has_content_of(LEFT));
+        assert!(LEFT.has_content_of(Left { ctime_ns: 9, ..LEFT }));
+        assert!(!LEFT.has_content_of(written));
+        assert!(!LEFT.has_content_of(Left { size: 0, ..LEFT }));
+        assert!(UNTIMED.has_content_of(written), "as far as the size tells");
+        assert!(!UNTIMED.has_content_of(Left { size: 101, ..written }));
     }
 
     #[test]

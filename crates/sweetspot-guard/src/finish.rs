@@ -285,11 +285,7 @@ fn make_own(folder: &Path) -> io::Result<()> {
 
 /// The path at which the kernel last saw the file of a descriptor, if it is still there.
 pub(crate) fn known_path(fd: impl std::os::fd::AsFd + Copy) -> Option<PathBuf> {
-    use std::os::fd::AsRawFd;
-    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    let path = PathBuf::from(OsString::from_vec(
-        std::fs::read_link(link).ok()?.into_os_string().into_vec(),
-    ));
+    let path = sys::own_path(fd).ok()?;
     let (there, here) = (sys::status_at(&path).ok()?, sys::status(fd).ok()?);
     ((there.device, there.inode) == (here.device, here.inode)).then_some(path)
 }

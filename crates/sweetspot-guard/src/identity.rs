@@ -33,8 +33,8 @@ pub(crate) struct ProcessStat {
 /// # Errors
 /// Not found: there is no such process.
 pub(crate) fn process_stat(pid: u32) -> io::Result<ProcessStat> {
-    let path = format!("/proc/{pid}/stat");
-    let text = fs::read(&path)?;
+    let path = format!("{pid}/stat");
+    let text = sys::read_in_proc(&path)?;
     // The second field is the name in brackets, which may itself hold anything; the last bracket
     // ends it.
     let after_name = text.iter().rposition(|byte| *byte == b')').ok_or_else(|| malformed(&path))?;

@@ -17,7 +17,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -98,8 +98,7 @@ impl Note {
     pub(crate) fn record(&self, entry: usize, handle: impl AsFd, status: Status) -> io::Result<()> {
         // The handle's path, not what the program says; whole, and seen from here, whatever the program's
         // root is. A path longer than the kernel tells is unknown.
-        let link = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
-        let path = std::fs::read_link(link).map(PathBuf::into_os_string).unwrap_or_default();
+        let path = sys::own_path(&handle).map(PathBuf::into_os_string).unwrap_or_default();
         let path = if path.len() > PATH_BYTES_MAX { OsString::new() } else { path };
         let mut bytes = Vec::with_capacity(RECORD_HEAD_BYTES + path.len());
         for word in Identity::from(status).words().into_iter().chain([path.len() as u64]) {

@@ -314,9 +314,7 @@ fn is_alive(slot: &Slot, device: u64, inode: u64) -> bool {
         return false;
     }
     // What a limit of ours keeps from being known is no death.
-    let lacks = |error: io::Error| {
-        matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
-    };
+    let lacks = |error: io::Error| sys::is_shortage(&error);
     let pidfd = match sys::pidfd_open(pid) {
         Ok(pidfd) => pidfd,
         Err(error) => return lacks(error),

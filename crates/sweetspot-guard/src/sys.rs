@@ -11,10 +11,12 @@
 
 mod mapping;
 mod own_process;
+mod proc;
 mod waiting;
 
 pub(crate) use mapping::{Mapped, Mapping, read_ledger};
 pub(crate) use own_process::{detach, exit_now, rename_process, set_private_umask, set_signals};
+pub(crate) use proc::{hold_proc, open_in_proc, own_link, own_path, read_in_proc, set_modified};
 use std::ffi::{CStr, CString, OsStr, c_int, c_long};
 use std::fs::File;
 use std::io;
@@ -27,7 +29,7 @@ use std::path::Path;
 use sweetspot_core::unwritten::Left;
 pub(crate) use waiting::{
     Epoll, Event, FUTEX_OWNER_DIED, copy_of, futex_wait, futex_wake, is_dead, is_same_description,
-    is_same_table, offset, open_flags, own_until_death, pidfd_open,
+    is_same_table, offset, open_flags, own_until_death, pidfd_open, thread_id,
 };
 
 pub(crate) fn check(result: c_int) -> io::Result<c_int> {
@@ -164,15 +166,6 @@ pub(crate) fn status(fd: impl AsFd) -> io::Result<Status> {
     statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
 }
 
-/// Sets the time of modification alone, in nanoseconds, also through an `O_PATH` descriptor.
-pub(crate) fn set_modified(fd: impl AsFd, modified_ns: u64) -> io::Result<()> {
-    let name = c_string(OsStr::new(&format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())))?;
-    let time = |ns| libc::timespec { tv_sec: (modified_ns / 1_000_000_000) as i64, tv_nsec: ns };
-    let times = [time(libc::UTIME_OMIT), time((modified_ns % 1_000_000_000) as i64)];
-    // SAFETY: a live C string, and two times.
-    unsafe { check(libc::utimensat(libc::AT_FDCWD, name.as_ptr(), times.as_ptr(), 0)) }.map(drop)
-}
-
 /// The wall clock as the kernel stamps files with it, in nanoseconds.
 pub(crate) fn coarse_clock_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -237,14 +230,26 @@ fn fallocate(file: impl AsFd, mode: c_int, at: u64, bytes: u64) -> io::Result<()
     retry(|| unsafe { check(libc::fallocate64(fd, mode, at as i64, bytes as i64)) }).map(drop)
 }
 
-/// Bytes that are free for this user on the file system of `file`.
-pub(crate) fn free_bytes(file: impl AsFd) -> io::Result<u64> {
+fn file_system(file: impl AsFd) -> io::Result<libc::statfs64> {
     let mut buffer = MaybeUninit::<libc::statfs64>::zeroed();
     // SAFETY: `buffer` has room for one statfs64 and is valid when zero.
-    let found = unsafe {
+    unsafe {
         check(libc::fstatfs64(file.as_fd().as_raw_fd(), buffer.as_mut_ptr()))?;
-        buffer.assume_init()
-    };
+        Ok(buffer.assume_init())
+    }
+}
+
+/// Whether a server, here or elsewhere, keeps the times of a file: NFS, FUSE, 9P, CIFS, SMB, Ceph. What was written may
+/// change them later. Also where nobody tells.
+pub(crate) fn is_served(file: impl AsFd) -> bool {
+    const SERVED: [u64; 6] =
+        [0x6969, 0x6573_5546, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400];
+    file_system(file).map_or(true, |found| SERVED.contains(&(found.f_type as u64 & 0xffff_ffff)))
+}
+
+/// Bytes that are free for this user on the file system of `file`.
+pub(crate) fn free_bytes(file: impl AsFd) -> io::Result<u64> {
+    let found = file_system(file)?;
     // Blocks are counted in the one size; the other is what the file system likes best.
     let block_bytes = if found.f_frsize > 0 { found.f_frsize } else { found.f_bsize };
     Ok(found.f_bavail.saturating_mul(block_bytes as u64))
@@ -349,6 +354,11 @@ impl Resource {
             Resource::DataBytes => libc::RLIMIT_DATA,
         })
     }
+}
+
+/// Whether an error says what this process lacks, and nothing of a file or another process: descriptors, memory.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 /// A descriptor of the guard's, by its number.

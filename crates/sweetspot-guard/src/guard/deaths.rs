@@ -17,7 +17,7 @@ use super::place::write_where_it_belongs;
 use super::{DUE, Guard};
 use crate::finish::{self, Extent, Saving};
 use crate::notes::Note;
-use crate::sys::{self, Epoll};
+use crate::sys::{self, Epoll, Status};
 use crate::{costs, identity};
 
 /// In a slot's place for the number while the guard clears it; no process has it.
@@ -63,9 +63,27 @@ impl Watch {
     }
 }
 
+/// What was found of the files of a process that has died. Two entries may be of one file: to write what one of them
+/// left changes its times, so the first look is for both.
+#[derive(Default)]
+struct Looked(HashMap<(u64, u64), Status>);
+
+impl Looked {
+    /// A file may have been written again since: then it is not touched.
+    fn may_be_finished(&mut self, entry: &Entry, handle: BorrowedFd<'_>) -> io::Result<()> {
+        let now = sys::status(handle).ok();
+        let first = now.map(|now| *self.0.entry((now.device, now.inode)).or_insert(now));
+        match entry.may_be_finished_in(first.map(|now| now.left()), !sys::is_served(handle)) {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
+        }
+    }
+}
+
 impl Guard {
     /// The reaper: waits for deaths until nobody is left.
     pub(super) fn reap(&self) -> io::Result<()> {
+        self.ledger.header.guard_writer.store(sys::thread_id(), SeqCst);
         loop {
             if let Some(id) = self.epoll.wait(None)? {
                 self.see_to(id);
@@ -125,29 +143,45 @@ impl Guard {
                 continue;
             }
             match self.look_at(index as u32, slot, pid) {
-                Some((watched, pidfd)) => {
+                Ok((watched, pidfd)) => {
                     // Where no descriptor is left, nobody waits for the process: its calls pass through.
                     let _ = watch.register(&self.epoll, watched, pidfd);
                 }
-                None => self.clear_slot(slot, pid),
+                // It may live all the same.
+                Err(error) if sys::is_shortage(&error) => {}
+                Err(_) => self.clear_slot(slot, pid),
             }
         }
     }
 
     /// The process of a slot, if it lives.
-    pub(super) fn look_at(&self, index: u32, slot: &Slot, pid: u32) -> Option<(Watched, OwnedFd)> {
-        let pidfd = sys::pidfd_open(pid).ok()?;
-        let stat = identity::process_stat(pid).ok()?;
+    ///
+    /// # Errors
+    /// It does not, or this one lacks what it takes to tell, which leaves the reserve to those that are dead.
+    pub(super) fn look_at(
+        &self,
+        index: u32,
+        slot: &Slot,
+        pid: u32,
+    ) -> io::Result<(Watched, OwnedFd)> {
+        let pidfd = sys::pidfd_open(pid)?;
+        if !self.leaves_reserve(&pidfd) {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        let stat = identity::process_stat(pid)?;
         let is_it = if slot.ready.load(SeqCst) == 1 {
             slot.start_ticks.load(SeqCst) == stat.start_ticks
                 && slot.pid_namespace.load(SeqCst) == self.namespace
         } else {
             // It has not said more than its number yet; but a process that has a slot has the ledger.
-            let own = sys::status(&self.file).ok()?;
+            let own = sys::status(&self.file)?;
             identity::maps_file(pid, own.device, own.inode)
         };
         let watched = Watched { pid, slot: index, start_ticks: stat.start_ticks };
-        (is_it && !sys::is_dead(pidfd.as_fd())).then_some((watched, pidfd))
+        match is_it && !sys::is_dead(pidfd.as_fd()) {
+            true => Ok((watched, pidfd)),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
     }
 
     /// Writes everything that a dead process left, gives up its entries and frees its slot.
@@ -164,8 +198,9 @@ impl Guard {
             .map(|(index, entry)| (entry.order.load(SeqCst), index, entry))
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
+        let mut looked = Looked::default();
         for (_, index, entry) in left {
-            if self.finish_entry(index, entry, dead.pid).is_ok() {
+            if self.finish_entry(index, entry, dead.pid, &mut looked).is_ok() {
                 self.give_up(index, entry);
             }
         }
@@ -180,7 +215,13 @@ impl Guard {
     ///
     /// # Errors
     /// It could neither be written nor saved, and stays pending.
-    fn finish_entry(&self, index: usize, entry: &Entry, pid: u32) -> io::Result<()> {
+    fn finish_entry(
+        &self,
+        index: usize,
+        entry: &Entry,
+        pid: u32,
+        looked: &mut Looked,
+    ) -> io::Result<()> {
         let held = &self.held[index];
         let word = entry.word.load(SeqCst);
         let start = write_buffer_start(entry.base.load(SeqCst));
@@ -193,7 +234,7 @@ impl Guard {
         };
         let whole =
             Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
-        let unchanged = self.may_still_be_written(entry, handle);
+        let unchanged = looked.may_be_finished(entry, handle);
         let is_copy = held.is_copy.load(SeqCst);
         let write = |()| write_where_it_belongs(entry, handle, is_copy, None, &whole);
         let written = unchanged.and_then(write);
@@ -214,15 +255,6 @@ impl Guard {
         entry.arrived.store(0, SeqCst);
         entry.flushing.store(0, SeqCst);
         Ok(())
-    }
-
-    /// A file to which something could not be written may have been written again since: then it is not touched.
-    fn may_still_be_written(&self, entry: &Entry, handle: BorrowedFd<'_>) -> io::Result<()> {
-        let now = sys::status(handle).ok();
-        match entry.may_be_written_to(now.map(|now| now.left())) {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
-        }
     }
 
     /// Hands an entry of a dead process to the handles thread, which alone frees.

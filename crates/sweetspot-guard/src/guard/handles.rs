@@ -15,6 +15,7 @@ use sweetspot_core::ledger::{
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
+use sweetspot_core::unwritten::RECALLED;
 use sweetspot_core::why::Why;
 
 use super::Guard;
@@ -312,6 +313,9 @@ impl Handles {
     ) -> Result<(), Refused> {
         let guard = self.guard;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
+        if !guard.leaves_reserve(handle) {
+            return Err(Refused);
+        }
         let status = sys::status(handle)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
@@ -336,7 +340,7 @@ impl Handles {
         match self.writers.any(guard, &asked) {
             Some(false) => {}
             Some(true) => {
-                entry.is_recalled.store(1, SeqCst);
+                entry.is_recalled.store(RECALLED, SeqCst);
                 return Err(Refused);
             }
             None => return Err(Refused),
@@ -377,7 +381,7 @@ impl Handles {
         if watch.living.get(&id).is_some_and(|(watched, _)| *watched == wanted) {
             return Ok((id, pid));
         }
-        let (watched, pidfd) = guard.look_at(slot_index, slot, pid).ok_or(Refused)?;
+        let (watched, pidfd) = guard.look_at(slot_index, slot, pid)?;
         Ok((watch.register(&guard.epoll, watched, pidfd)?, pid))
     }
 

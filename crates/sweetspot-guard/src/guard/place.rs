@@ -3,8 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::PathBuf;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{Entry, PLACE_BASE};
@@ -41,9 +40,9 @@ pub(super) fn note_close(entry: &Entry, closed: io::Result<()>) {
     }
 }
 
-/// The same of any error.
+/// The same of any error, but for what the guard itself lacks.
 pub(super) fn note_error(entry: &Entry, error: &io::Error) {
-    if let Some(errno) = error.raw_os_error() {
+    if let Some(errno) = error.raw_os_error().filter(|_| !sys::is_shortage(error)) {
         entry.close_error.store(errno as u32, SeqCst);
     }
 }
@@ -114,6 +113,5 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
 
 /// Opens the file that a handle leads to.
 fn reopen(handle: BorrowedFd<'_>, flags: i32) -> io::Result<File> {
-    let path = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
-    sys::open(&path, flags | libc::O_NOCTTY, 0).map(File::from)
+    sys::open_in_proc(&sys::own_link(handle), flags | libc::O_NOCTTY).map(File::from)
 }

@@ -65,13 +65,18 @@ pub(crate) fn own_until_death(word: &'static AtomicU32) -> io::Result<()> {
     node.next = &head.list;
     // SAFETY: head and node are leaked, so they stay where they are for the thread's whole life. The
     // list replaces the one of libc, which matters only to robust mutexes; this process has none.
-    let thread = unsafe {
+    unsafe {
         let head: *const RobustHead = head;
         check_long(libc::syscall(libc::SYS_set_robust_list, head, size_of::<RobustHead>()))?;
-        libc::syscall(libc::SYS_gettid) as u32
-    };
-    word.store(thread, std::sync::atomic::Ordering::SeqCst);
+    }
+    word.store(thread_id(), std::sync::atomic::Ordering::SeqCst);
     Ok(())
+}
+
+/// The number of the calling thread.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// A descriptor that becomes readable when the process dies.

@@ -1,11 +1,12 @@
 //! The guard and the ledger, seen by the processes that use them: who gets a handle, what is left of
 //! what was accepted after kill -9, what `run` itself notices, and what `recover` refuses to do.
 //!
-//! `start`, `handles`, `deaths` and `recover` are the tests of each; what they share is here.
+//! `start`, `handles`, `deaths`, `adverse` and `recover` are the tests of each; what they share is here.
 //! How the library keeps the protocol is not tested here; `client.rs` stands in for it.
 
 use test_start as _;
 
+mod adverse;
 mod client;
 mod deaths;
 mod handles;

@@ -1,7 +1,7 @@
 //! What `run` notices of the guard: nothing but errors that it can tell its user.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 
 use sweetspot_core::ledger::*;
 use sweetspot_core::size::BufferSize;
@@ -125,7 +125,13 @@ fn look_at_guard(guard: u32, ledger: &Path) {
     let is_own = |fd: &Path| {
         let Ok(target) = std::fs::read_link(fd) else { return true };
         let is_device = target == Path::new("/dev/null");
-        is_device || target == ledger || target.to_str().unwrap().starts_with("anon_inode:")
+        // A mount of its own, at no place.
+        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
+        let is_proc = target == Path::new("/") && device(fd) == device(Path::new("/proc"));
+        is_device
+            || is_proc
+            || target == ledger
+            || target.to_str().unwrap().starts_with("anon_inode:")
     };
     // At its beginning it reads how much memory there is.
     until("the guard holds nothing but its own", || {

@@ -4,19 +4,23 @@
 //! one has stopped, or takes a descriptor of one that works, has the guard write what waits of it: it
 //! makes no call at which that could leave by itself.
 
+mod write_out;
+
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use sweetspot_core::ledger::{
     Entry, Ledger, PLACE_NOWHERE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE,
     Slot, state_of,
 };
-use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
+use sweetspot_core::pending::{Owner, length_of, owner_of, waiting_of};
+use sweetspot_core::unwritten::RECALLED;
 
+pub use self::write_out::write_out;
+use self::write_out::{may_begin, write_out_within, write_recalled_out};
 use super::file::{self, Placement};
-use super::patience::{self, Patience, is_stopped};
+use super::patience::Patience;
 use super::spawns::is_filtered;
 use super::{entries, ledger, table};
-use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
 
 /// How long to wait for the guard to finish a dead process, or to write for a living one, in
@@ -27,9 +31,6 @@ const BEGIN_MS_MAX: u64 = 1000;
 /// How long the guard may take where it is better, but not needed, that it has finished: a process goes on as it
 /// would with a guard that is stopped, or a file system that waits for this very process. In milliseconds.
 const QUICK_MS_MAX: u64 = 100;
-/// How long a process that was seen to be stopped in the middle of a flush may take for that, in
-/// milliseconds: it may have been let go on.
-const FLUSH_MS_MAX: u64 = 2;
 
 /// Whether anything may wait in another process of the tree.
 pub fn any_waits(ledger: &Ledger) -> bool {
@@ -93,7 +94,7 @@ pub fn write_all_out(ledger: &Ledger) {
 /// The same, without waiting long for all of them.
 pub fn write_all_out_quickly(ledger: &Ledger) {
     let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
-    waiting(ledger).for_each(|(index, _)| write_out_within(ledger, index, &mut patience));
+    waiting(ledger).for_each(|(index, _)| write_out_within(ledger, index, &mut patience, |_| {}));
 }
 
 /// The slot of a process.
@@ -108,16 +109,11 @@ pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize,
     entries.filter(move |(_, entry)| entry.slot.load(SeqCst) as usize == index)
 }
 
-/// Whether this process traces a thread, and has stopped it: it goes on when this one lets it.
-fn has_stopped(thread: u32) -> bool {
-    patience::state_of(thread) == Some(b't')
-        && proc::tracer_of(thread as i32).and_then(proc::leader_of) == Some(sys::process_id())
-}
-
 /// Waits until the guard has finished a process that is known to end: what it left is written, and its
 /// files are free.
 pub fn wait_until_finished(ledger: &Ledger, process: u32) {
     let mut until_written = Patience::with_guard(&ledger.header, FINISH_MS_MAX);
+    let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
     let mut until_free = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     while let Some((index, slot)) = slot_of(ledger, process) {
         let done = slot.done.load(SeqCst);
@@ -126,7 +122,8 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
             |is_it: fn(&Entry) -> bool| entries_of(ledger, index).any(|(_, entry)| is_it(entry));
         let goes_on = if any(is_pending) {
             until_free = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
-            may_go_on(ledger, &mut until_written)
+            let guard = entries::guard_thread(ledger);
+            may_go_on(ledger, &mut until_written) && may_begin(&mut to_begin, guard)
         } else {
             any(is_seen_to) && may_go_on(ledger, &mut until_free)
         };
@@ -176,23 +173,6 @@ fn let_go(ledger: &Ledger) -> Option<(&Entry, u32)> {
     })
 }
 
-/// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
-/// up for a moment, as by any flush of its own.
-pub fn write_out(ledger: &Ledger, index: usize) {
-    write_out_within(ledger, index, &mut Patience::new(u64::MAX));
-}
-
-fn write_out_within(ledger: &Ledger, index: usize, patience: &mut Patience) {
-    if ledger.slots[index].waiting.load(SeqCst) == 0 {
-        return;
-    }
-    let mut last = 0;
-    while let Some((entry, word)) = waiting_from(ledger, index, last) {
-        wait_for(ledger, index, (entry, word), patience);
-        last = entry + 1;
-    }
-}
-
 /// This process has taken a descriptor of a description of another one (`pidfd_getfd`), which is not
 /// told of it: what waits there is written, the offset is where that ends, and nothing waits there any
 /// more as soon as its owner writes again.
@@ -220,9 +200,14 @@ pub fn fetched(pidfd: i32, fd: i32) {
 fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
     for (_, entry) in entries_of(ledger, index).filter(|(_, entry)| is_it(entry)) {
         // First, so that the next write does not wait again.
-        entry.is_recalled.store(1, SeqCst);
+        recall_entry(entry);
     }
-    write_out(ledger, index);
+    write_recalled_out(ledger, index);
+}
+
+/// Nothing of an entry is to wait any more.
+fn recall_entry(entry: &Entry) {
+    entry.is_recalled.fetch_max(RECALLED, SeqCst);
 }
 
 /// Another process, found in the ledger by its number, or by that of one of its threads.
@@ -309,7 +294,7 @@ fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
         let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
         let waits = is_it && waiting_of(entry.word.load(SeqCst)) > 0;
         if waits && index != own && index < ledger.slots.len() {
-            write_out_within(ledger, index, &mut patience);
+            write_out_within(ledger, index, &mut patience, |_| {});
         }
     }
 }
@@ -320,8 +305,8 @@ pub fn opening() {
     let Some(ledger) = ledger::ledger() else { return };
     let is_of_others = |entry: &&Entry| entry.slot.load(SeqCst) != entries::slot();
     let held = used(ledger).filter(is_of_others).filter(|entry| is_held(entry));
-    held.for_each(|entry| entry.is_recalled.store(1, SeqCst));
-    write_all_out(ledger);
+    held.for_each(recall_entry);
+    waiting(ledger).for_each(|(index, _)| write_recalled_out(ledger, index));
 }
 
 /// This process is about to write to a file what does not wait: what others have waiting for it comes
@@ -392,8 +377,8 @@ fn recall_inode(device: u64, inode: u64, is_it: impl Fn(&Entry) -> bool) -> bool
             concerned.then_some((entry, index))
         })
     };
-    of_others().for_each(|(entry, _)| entry.is_recalled.store(1, SeqCst));
-    of_others().for_each(|(_, index)| write_out(ledger, index));
+    of_others().for_each(|(entry, _)| recall_entry(entry));
+    of_others().for_each(|(_, index)| write_recalled_out(ledger, index));
     of_others().next().is_some()
 }
 
@@ -430,56 +415,5 @@ pub fn tell() {
     if let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() {
         ledger.header.news.fetch_add(1, SeqCst);
         ledger.header.clock.fetch_add(1, SeqCst);
-    }
-}
-
-/// The next entry of a slot, from one on, of which something waits; with its word.
-fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u64)> {
-    let mut entries = entries_of(ledger, index).skip_while(|(entry, _)| *entry < from);
-    entries.find_map(|(entry, now)| {
-        let word = now.word.load(SeqCst);
-        (waiting_of(word) > 0).then_some((entry, word))
-    })
-}
-
-/// Asks until what a word said to wait is written.
-fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience: &mut Patience) {
-    let Some(entry) = ledger.entries().get(entry) else { return };
-    let begun_ms = now_ms();
-    let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
-    while entries::is_guard_alive(ledger) {
-        let given_back = entry.given_back.load(SeqCst);
-        let word = entry.word.load(SeqCst);
-        let mut worker = entries::guard_thread(ledger);
-        let ms_max = match owner_of(word) {
-            _ if generation_of(word) != generation_of(seen) => return,
-            Owner::Returned => return,
-            Owner::Program => {
-                worker = entry.flusher.load(SeqCst);
-                if patience::state_of(worker).is_none() {
-                    // It has ended with its process.
-                    worker = ledger.slots[index].pid.load(SeqCst);
-                }
-                if has_stopped(worker) {
-                    return;
-                }
-                if is_stopped(worker) { FLUSH_MS_MAX } else { FINISH_MS_MAX }
-            }
-            Owner::Guard => FINISH_MS_MAX,
-            Owner::Nobody => {
-                ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
-                entries::wake_guard(ledger);
-                // One that is only busy with many processes begins in the end.
-                match to_begin.lasts(worker) || !is_stopped(worker) {
-                    true => FINISH_MS_MAX,
-                    false => return,
-                }
-            }
-        };
-        let is_late = now_ms().saturating_sub(begun_ms) > ms_max;
-        if is_late || !patience.lasts(worker) {
-            return;
-        }
-        sys::futex_wait(&entry.given_back, given_back, 1);
     }
 }

@@ -11,7 +11,7 @@ use sweetspot_core::pending::{Owner, owner_of};
 
 use crate::arch::OwnPage;
 use crate::engine::ledger;
-use crate::engine::patience::Patience;
+use crate::engine::patience::{self, Patience};
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
 use crate::floor::atomic::set_has_threads;
 use crate::floor::signals::SignalsBlocked;
@@ -67,19 +67,39 @@ const TAKEN_MS_MAX: u64 = 1000;
 const TAKEN_LOOK_MS: u64 = 50;
 
 /// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
-/// dead. One that was stopped in the middle is killed: nobody else could go on.
+/// dead, and writes no more. One that was stopped in the middle is killed: nobody else could go on.
 pub fn wait_until_given_back(entry: &Entry) {
     let Some(ledger) = ledger::ledger() else { return };
     let mut patience = Patience::new(TAKEN_MS_MAX);
+    let (guard, writer) = (guard_thread(ledger), guard_writer(ledger));
     let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
     while is_taken() && guarded() {
         let seen = entry.given_back.load(Acquire);
         if is_taken() {
             sys::futex_wait(&entry.given_back, seen, TAKEN_LOOK_MS);
         }
-        if !patience.lasts(guard_thread(ledger)) {
+        // The thread that writes, not the one that answers: a slow server is no stop.
+        if !patience.lasts(writer) {
             kill_guard(ledger);
         }
+    }
+    // In the middle of a write a thread ends with that write, which may take as long as one of this process' own.
+    while is_taken() && may_still_write(guard, writer) {
+        sys::futex_wait(&entry.given_back, entry.given_back.load(Acquire), 1);
+    }
+}
+
+/// The thread of the guard that writes to files, as [`guard_thread`] says.
+fn guard_writer(ledger: &Ledger) -> u32 {
+    if ledger::knows_processes() { ledger.header.guard_writer.load(SeqCst) } else { 0 }
+}
+
+/// Whether that thread of a guard that was killed is still there. `guard`: its number, 0 if it was dead before: then its
+/// thread is known by what nobody else waits in for long.
+fn may_still_write(guard: u32, writer: u32) -> bool {
+    match guard {
+        0 => patience::state_of(writer) == Some(b'D'),
+        _ => writer != 0 && proc::leader_of(writer as i32) == Some(guard as i32),
     }
 }
 

@@ -1,0 +1,162 @@
+//! What is left after kill -9 where somebody changes what the guard has to do with before it gets to it.
+
+use std::fs::Permissions;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+
+use super::*;
+
+#[test]
+fn what_was_written_since_a_death_stays_and_what_waited_is_saved_beside() {
+    let _alone = alone();
+    let pending = [b'o'; 600];
+    // What somebody does to the file who learns of the death and waits for nobody, and what it holds in the end.
+    type Act = fn(&File);
+    let cases: [(&str, Act, Option<&[u8]>); 5] = [
+        ("nothing", |_| {}, None),
+        ("other rights", |file| file.set_permissions(Permissions::from_mode(0o640)).unwrap(), None),
+        ("over", |file| file.write_all_at(b"new", 0).unwrap(), Some(b"newore")),
+        ("behind", |file| file.write_all_at(b"new", 6).unwrap(), Some(b"beforenew")),
+        ("cut", |file| file.set_len(0).unwrap(), Some(b"")),
+    ];
+    for (what, act, expected) in cases {
+        let folder = Folder::new();
+        let program = Program::start(&folder.0, &Settings::default());
+        let client = Client::look(&program.ledger);
+        let guard = client.guard();
+        let [path, other] = ["data", "other"].map(|name| folder.join(name));
+        let child = fork(|| {
+            let client = Client::join(&program.ledger);
+            client.introduce(Lie::None);
+            // Two entries of one file: to write one changes its times.
+            let file = open_new(&path);
+            file.write_all_at(b"before", 0).unwrap();
+            let first = client.ask(file.try_clone().unwrap(), &path, 4096, Lie::None);
+            let second = client.ask(file, &path, 4096, Lie::None);
+            second.entry.base.store(306, SeqCst);
+            let untouched = client.ask(open_new(&other), &other, 4096, Lie::None);
+            // The times of files are no finer than a tick of the clock.
+            std::thread::sleep(Duration::from_millis(20));
+            first.append(&pending[..300]);
+            second.append(&pending[300..]);
+            untouched.append(&pending);
+            // SAFETY: only values are passed.
+            unsafe { libc::kill(guard as i32, libc::SIGSTOP) };
+            until("all its threads have stopped", || {
+                let threads = std::fs::read_dir(format!("/proc/{guard}/task")).unwrap().flatten();
+                let stat = |thread: &Path| std::fs::read_to_string(thread.join("stat")).unwrap();
+                threads.map(|thread| stat(&thread.path())).all(|stat| stat.contains(") T "))
+            });
+            // SAFETY: dies here.
+            unsafe { libc::raise(libc::SIGKILL) };
+        });
+        wait(child);
+        act(&File::options().write(true).open(&path).unwrap());
+        // SAFETY: only values are passed.
+        unsafe { libc::kill(guard as i32, libc::SIGCONT) };
+        program.end();
+        until("the guard has ended", || !program.ledger.exists());
+        assert_eq!(std::fs::read(&other).unwrap(), pending, "{what}: another file");
+        let saved = |at: u64| folder.join(&format!("data.sweetspot-saved-{child}-at-{at}"));
+        let found = std::fs::read(&path).unwrap();
+        match expected {
+            None => {
+                assert_eq!(found, [&b"before"[..], &pending].concat(), "{what}");
+                assert_eq!(folder.names(), ["data", "other"], "{what}");
+            }
+            Some(expected) => {
+                assert_eq!(found, expected, "{what}");
+                for at in [6, 306] {
+                    assert_eq!(std::fs::read(saved(at)).unwrap(), pending[..300], "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_has_few_descriptors_keeps_enough_of_them_to_write() {
+    let _alone = alone();
+    const DESCRIPTORS: u64 = 40;
+    const FILES: usize = 40;
+    let folder = Folder::new();
+    let program = Program::start_after(&folder.0, &Settings::default(), || {
+        let limit = libc::rlimit { rlim_cur: DESCRIPTORS, rlim_max: DESCRIPTORS };
+        // SAFETY: a live struct.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    });
+    let client = Client::look(&program.ledger);
+    let guard = client.guard();
+    let path = |number: usize| folder.join(&format!("{number}"));
+    let words = shared::<1>();
+    let child = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        for number in 0..FILES {
+            let writer = client.ask(open_new(&path(number)), &path(number), 4096, Lie::None);
+            if writer.is_held() {
+                writer.append(b"bytes");
+                words[0].fetch_add(1, SeqCst);
+            }
+            std::mem::forget(writer);
+        }
+        // SAFETY: dies here.
+        unsafe { libc::raise(libc::SIGKILL) };
+    });
+    until("the child has asked", || words[0].load(SeqCst) > 0);
+    wait(child);
+    let held = words[0].load(SeqCst) as usize;
+    assert!((5..DESCRIPTORS as usize - 16).contains(&held), "{held}");
+    program.end();
+    until("the guard has ended", || !is_process(guard));
+    for number in 0..held {
+        assert_eq!(std::fs::read(path(number)).unwrap(), b"bytes", "{number}");
+    }
+    assert_eq!(folder.names().len(), FILES, "nothing was saved beside");
+}
+
+#[test]
+fn the_guard_writes_without_the_proc_that_it_began_with() {
+    let _alone = alone();
+    if !is_root() {
+        return println!("skipped: only root can take away /proc");
+    }
+    for covers in [false, true] {
+        let folder = Folder::new();
+        let program = Program::start_after(&folder.0, &Settings::default(), || {
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            let (none, root) = (std::ptr::null(), c"/".as_ptr());
+            // SAFETY: constant strings.
+            unsafe {
+                assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
+                assert_eq!(libc::mount(none, root, none, private, std::ptr::null()), 0);
+            }
+        });
+        let client = Client::look(&program.ledger);
+        let guard = client.guard();
+        let path = folder.join("data");
+        let child = fork(|| {
+            let client = Client::join(&program.ledger);
+            client.introduce(Lie::None);
+            let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
+            writer.append(b"bytes");
+            let mounts = File::open(format!("/proc/{guard}/ns/mnt")).unwrap();
+            let (name, proc) = (c"tmpfs".as_ptr(), c"/proc".as_ptr());
+            // SAFETY: a descriptor and constant strings; this process has one thread, and dies here.
+            unsafe {
+                assert_eq!(libc::setns(mounts.as_raw_fd(), libc::CLONE_NEWNS), 0);
+                let done = match covers {
+                    true => libc::mount(name, proc, name, 0, std::ptr::null()),
+                    false => libc::umount2(proc, libc::MNT_DETACH),
+                };
+                assert_eq!(done, 0);
+                libc::raise(libc::SIGKILL);
+            }
+        });
+        wait(child);
+        program.end();
+        until("the guard has ended", || !is_process(guard));
+        assert_eq!(std::fs::read(&path).unwrap(), b"bytes", "{covers}");
+        assert_eq!(folder.names(), ["data"], "{covers}");
+    }
+}
