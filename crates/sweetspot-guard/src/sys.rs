@@ -164,6 +164,12 @@ pub(crate) fn status(fd: impl AsFd) -> io::Result<Status> {
     statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
 }
 
+/// Gives this thread a table of descriptors of its own, a copy, if that is allowed.
+pub(crate) fn leave_table() {
+    // SAFETY: only values are passed; what others have open stays open for them.
+    unsafe { libc::unshare(libc::CLONE_FILES) };
+}
+
 /// Sets the time of modification alone, in nanoseconds, also through an `O_PATH` descriptor.
 pub(crate) fn set_modified(fd: impl AsFd, modified_ns: u64) -> io::Result<()> {
     let name = c_string(OsStr::new(&format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())))?;
@@ -189,6 +195,11 @@ pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
 /// What is behind a link of /proc, as far as it is known without asking a server.
 pub(crate) fn status_behind(link: &Path) -> io::Result<Status> {
     statx(libc::AT_FDCWD, &c_string(link.as_os_str())?, libc::AT_STATX_DONT_SYNC)
+}
+
+/// The same of a descriptor, by its number.
+pub(crate) fn status_at_hand(fd: RawFd) -> io::Result<Status> {
+    statx(fd, c"", libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC)
 }
 
 /// Whether the effective user may open what is behind the descriptor for writing.

@@ -69,7 +69,8 @@ const PARSER_STACK: usize = 1 << 20;
 
 /// Parses what was typed; where a limit has left little stack (`ulimit -s 64`), on one of its own.
 fn parse() -> Result<Arguments, clap::Error> {
-    let is_small = getrlimit(Resource::Stack).current.is_some_and(|most| most < PARSER_STACK as u64);
+    let is_small =
+        getrlimit(Resource::Stack).current.is_some_and(|most| most < PARSER_STACK as u64);
     let parser = thread::Builder::new().stack_size(PARSER_STACK);
     match is_small.then(|| parser.spawn(Arguments::try_parse)) {
         Some(Ok(parser)) => parser.join().unwrap_or_else(|panic| resume_unwind(panic)),
