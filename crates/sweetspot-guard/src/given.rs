@@ -59,7 +59,7 @@ pub fn look_at<R: Send>(file: &Path, look: impl Fn() -> R + Sync) -> R {
 fn may_be_open(file: &Path) -> bool {
     static GIVEN: OnceLock<Option<Vec<(u64, u64)>>> = OnceLock::new();
     let Ok(file) = identity(file) else { return false };
-    let given = GIVEN.get_or_init(|| own_files());
+    let given = GIVEN.get_or_init(own_files);
     given.as_ref().is_none_or(|files| files.contains(&file))
 }
 
