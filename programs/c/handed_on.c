@@ -1,6 +1,9 @@
 /* What a new process is given, and what it is not: descriptors that file actions duplicate, whatever
  * their numbers meant when the list was written; record locks of the parent, which stay; a descriptor
- * of one's own that is fetched through the kernel; and bad addresses, which are errors. */
+ * of one's own that is fetched through the kernel; and bad addresses, which are errors.
+ * With arguments, what exec hands on: `lock COMMAND...` locks this program and becomes the command, `becomes N`
+ * becomes itself N times and says whether it is locked; `odd COMMAND...` becomes the command with entries in its
+ * environment that are no variables, `entries` says them. */
 #include "log.h"
 #include "newer.h"
 #include <spawn.h>
@@ -181,7 +184,53 @@ static void addresses_behind(void) {
     munmap(pages, 4096);
 }
 
-int main(void) {
+static int lock(char **command) {
+    struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    if (fcntl(open("/proc/self/exe", O_RDONLY), F_SETLK, &all)) say("lock: errno %d\n", errno);
+    execvp(*command, command);
+    return 9;
+}
+
+static int becomes(char *program, int times) {
+    if (times > 0) {
+        char rest[12];
+        snprintf(rest, sizeof rest, "%d", times - 1);
+        execl(program, program, "becomes", rest, (char *)NULL);
+        return 9;
+    }
+    int child = fork();
+    if (child == 0) {
+        struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        if (fcntl(open("/proc/self/exe", O_RDONLY), F_GETLK, &all)) return 9;
+        say("locked: %d\n", all.l_type != F_UNLCK);
+        log_out();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    return 0;
+}
+
+static int odd(char **command) {
+    char *given[1000] = {"ODD=1", "NOTHING_EQUAL", "", "=x", "ODD=2", "=", "==y=", "ODD=1", "ODD"};
+    int count = 9;
+    for (char **entry = environ; *entry && count < 999; entry++) given[count++] = *entry;
+    environ = given;
+    execvp(*command, command);
+    return 9;
+}
+
+static int entries(void) {
+    for (char **entry = environ; *entry; entry++)
+        if (**entry == '=' || !strchr(*entry, '=') || !strncmp(*entry, "ODD=", 4)) say("[%s]\n", *entry);
+    log_out();
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    if (count > 2 && !strcmp(arguments[1], "lock")) return lock(arguments + 2);
+    if (count > 2 && !strcmp(arguments[1], "becomes")) return becomes(arguments[0], atoi(arguments[2]));
+    if (count > 2 && !strcmp(arguments[1], "odd")) return odd(arguments + 2);
+    if (count > 1) return entries();
     records(open("warm", O_WRONLY | O_CREAT | O_CLOEXEC, 0644), 'w', 200);
     actions("plain"), actions("chain"), actions("inherit");
     fetched(), taken();

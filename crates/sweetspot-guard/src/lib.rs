@@ -60,6 +60,7 @@ pub mod costs;
 mod error;
 mod filters;
 mod finish;
+pub mod given;
 mod guard;
 mod identity;
 mod memory;

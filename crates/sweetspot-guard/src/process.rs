@@ -67,30 +67,21 @@ pub struct Image {
 
 impl Image {
     /// Prepares `path` with all `arguments` (the first is the name by which the program knows
-    /// itself) and exactly the variables of `environment`.
+    /// itself) and exactly the entries of `environment`.
     ///
     /// # Errors
     /// `InvalidInput` where one of them holds a NUL byte.
-    pub fn new(
-        path: &Path,
-        arguments: &[OsString],
-        environment: &[(OsString, OsString)],
-    ) -> io::Result<Image> {
+    pub fn new(path: &Path, arguments: &[OsString], environment: &[OsString]) -> io::Result<Image> {
         // Each start makes all of them: one allocation for each, with room for the NUL.
-        let joined = |parts: &[&[u8]]| {
-            let len: usize = parts.iter().map(|part| part.len()).sum();
-            let mut text = Vec::with_capacity(len + 1);
-            parts.iter().for_each(|part| text.extend_from_slice(part));
+        let text = |given: &OsStr| {
+            let mut text = Vec::with_capacity(given.len() + 1);
+            text.extend_from_slice(given.as_bytes());
             CString::new(text).map_err(io::Error::from)
-        };
-        let text = |text: &OsStr| joined(&[text.as_bytes()]);
-        let variable = |(name, value): &(OsString, OsString)| {
-            joined(&[name.as_bytes(), b"=", value.as_bytes()])
         };
         Ok(Image {
             path: text(path.as_os_str())?,
             arguments: arguments.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
-            environment: environment.iter().map(variable).collect::<Result<_, _>>()?,
+            environment: environment.iter().map(|entry| text(entry)).collect::<Result<_, _>>()?,
         })
     }
 

@@ -166,6 +166,12 @@ pub(crate) fn status(fd: impl AsFd) -> io::Result<Status> {
     statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
 }
 
+/// Gives this thread a table of descriptors of its own, a copy, if that is allowed.
+pub(crate) fn leave_table() {
+    // SAFETY: only values are passed; what others have open stays open for them.
+    unsafe { libc::unshare(libc::CLONE_FILES) };
+}
+
 /// The wall clock as the kernel stamps files with it, in nanoseconds.
 pub(crate) fn coarse_clock_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -182,6 +188,11 @@ pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
 /// What is behind a link of /proc, as far as it is known without asking a server.
 pub(crate) fn status_behind(link: &Path) -> io::Result<Status> {
     statx(libc::AT_FDCWD, &c_string(link.as_os_str())?, libc::AT_STATX_DONT_SYNC)
+}
+
+/// The same of a descriptor, by its number.
+pub(crate) fn status_at_hand(fd: RawFd) -> io::Result<Status> {
+    statx(fd, c"", libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC)
 }
 
 /// Whether the effective user may open what is behind the descriptor for writing.

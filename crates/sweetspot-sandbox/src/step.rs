@@ -104,7 +104,7 @@ fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut StepReport) -> Re
     let Some(name) = arguments.command.first() else { return Ok(()) };
     set_child_subreaper(Pid::from_raw(1)).map_err(|errno| said("look after processes", errno))?;
     let program = (inside.find)(name)?;
-    let environment: Vec<_> = std::env::vars_os().collect();
+    let environment = sweetspot_guard::given::environment();
     let refused = |error| (inside.refused)(name, &program, &error);
     let image = Image::new(&program, &arguments.command, &environment).map_err(refused)?;
     report.pids.0 = std::process::id();

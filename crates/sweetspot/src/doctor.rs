@@ -14,7 +14,7 @@ mod programs;
 mod trial;
 
 use crate::arguments::Doctor;
-use crate::environment::is_switched_off;
+use crate::environment::{self, is_switched_off};
 use crate::experiment::is_ignored;
 use crate::failure::Failure;
 use crate::preload::{self, Refusal};
@@ -179,7 +179,7 @@ const REFUSED: &str =
 fn running() -> (Vec<Finding>, &'static str) {
     let part = Part::Run;
     let mut findings = Vec::new();
-    let is_off = is_switched_off(&std::env::vars_os().collect());
+    let is_off = is_switched_off(&environment::Environment::own());
     if is_off {
         let says = "SWEETSPOT=off in the environment: programs start untouched";
         let mend = "unset SWEETSPOT".to_owned();
@@ -220,7 +220,7 @@ fn asked(program: &Path) -> Finding {
     let obstacle = |what: &str, obstacle: probe::Obstacle| {
         Finding::lacks(Part::Run, name, format!("{what}: {}", obstacle.reason)).mend(obstacle.mend)
     };
-    match probe::ask(program, &std::env::vars_os().collect()) {
+    match probe::ask(program, &environment::Environment::own()) {
         Answer::Buffered => {
             Finding::ok(Part::Run, name, "asked before it runs, dd says that it will be buffered")
         }

@@ -88,12 +88,13 @@ pub fn file_in(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::set;
 
     #[test]
     fn ranks_are_what_the_launcher_says() {
         let check = |variables: &[(&str, &str)], rank, ranks, job: Option<&str>| {
-            let environment: Environment =
-                variables.iter().map(|(name, text)| (name.into(), text.into())).collect();
+            let mut environment = Environment::default();
+            variables.iter().for_each(|(name, text)| set(&mut environment, name, text));
             let origin = in_job(&environment);
             let found = (origin.rank, origin.ranks, origin.job.as_deref());
             assert_eq!(found, (rank, ranks, job), "{variables:?}");

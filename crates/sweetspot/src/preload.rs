@@ -114,6 +114,15 @@ pub fn without(all: &OsStr) -> Option<OsString> {
     (!others.is_empty()).then(|| OsStr::from_bytes(&others.join(&b':')).to_owned())
 }
 
+/// Whether what `LD_PRELOAD` says names AddressSanitizer, which must be the first.
+pub fn names_sanitizer(all: &OsStr) -> bool {
+    let mut elements = all.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+    elements.any(|path| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        name.starts_with(b"libasan.so") || name.starts_with(b"libclang_rt.asan")
+    })
+}
+
 /// `LD_PRELOAD` with our library first and then what the caller had, in the caller's separators.
 pub fn chain(library: &OsStr, others: Option<&OsStr>) -> OsString {
     let others = others.unwrap_or_default().as_bytes();

@@ -10,7 +10,7 @@
 
 mod kept;
 
-use crate::environment::{Environment, set, value};
+use crate::environment::{Environment, remove, set, value};
 use crate::preload;
 use crate::reach::{self, Executable};
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ impl Answer {
 
 /// Asks. `environment` is the one that `run` would be started in. This process has one thread.
 pub fn ask(program: &Path, environment: &Environment) -> Answer {
-    let executable = match reach::executable(program, value(environment, "PATH")) {
+    let executable = match reach::executable_in(program, environment) {
         Ok(executable) => executable,
         Err(why) => return Answer::Not(Obstacle::new(why.to_string())),
     };
@@ -124,15 +124,15 @@ fn live(
     let probe = Probe::create().map_err(|error| error.to_string())?;
     let mut environment = environment.clone();
     let ours = [names::SWITCH, names::STDIO];
-    environment.retain(|(name, _)| !ours.iter().any(|one| name == one));
+    ours.iter().for_each(|name| remove(&mut environment, name));
     let all = preload::chain(library.as_os_str(), value(&environment, names::PRELOAD));
     set(&mut environment, names::PRELOAD, all);
-    set(&mut environment, names::BUFFER, "auto".into());
-    set(&mut environment, names::LEDGER, probe.path().into());
-    set(&mut environment, names::SUMMARY, "1".into());
-    set(&mut environment, names::PROBE, probe.path().into());
+    set(&mut environment, names::BUFFER, "auto");
+    set(&mut environment, names::LEDGER, probe.path());
+    set(&mut environment, names::SUMMARY, "1");
+    set(&mut environment, names::PROBE, probe.path());
     let name: [OsString; 1] = [executable.file.clone().into()];
-    let image = Image::new(&executable.file, &name, &environment);
+    let image = Image::new(&executable.file, &name, environment.entries());
     let constructors = match executable.linker.as_deref().is_some_and(is_musl) {
         true => Constructors::AfterEntry,
         false => Constructors::BeforeEntry,

@@ -7,6 +7,8 @@
 //!
 //! Not here: what the program starts later; the library asks the same at each exec.
 
+use crate::environment::{Environment, value};
+use crate::preload;
 use crate::resolve;
 use object::elf::{
     DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, ELF_NOTE_GNU, EM_AARCH64, EM_X86_64, FileHeader64,
@@ -21,7 +23,9 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_core::environment as names;
 use sweetspot_core::linkers;
+use sweetspot_guard::given::look_at;
 pub use sweetspot_report::reach::{Reach, Why};
 
 /// What runs a script without `#!`, in `execvp` too.
@@ -51,14 +55,34 @@ pub fn inspect(program: &Path, path: Option<&OsStr>) -> Reach {
     }
 }
 
-/// The same, and what is executed.
+/// The same for a program that is started in this environment, which may say what comes first.
+pub fn inspect_in(program: &Path, environment: &Environment) -> Reach {
+    match executable_in(program, environment) {
+        Ok(_) => Reach::Reachable,
+        Err(why) => Reach::Unreachable(why),
+    }
+}
+
+/// The same as [`inspect_in`], and what is executed.
+///
+/// # Errors
+/// Why it cannot be reached.
+pub fn executable_in(program: &Path, environment: &Environment) -> Result<Executable, Why> {
+    let executable = executable(program, value(environment, "PATH"))?;
+    match value(environment, names::PRELOAD) {
+        Some(others) if preload::names_sanitizer(others) => Err(Why::AddressSanitizer),
+        _ => Ok(executable),
+    }
+}
+
+/// The same as [`inspect`], and what is executed.
 ///
 /// # Errors
 /// Why it cannot be reached.
 pub fn executable(program: &Path, path: Option<&OsStr>) -> Result<Executable, Why> {
     let mut file = program.to_path_buf();
     for _ in 0..INTERPRETERS_MAX {
-        file = match inspect_file(&file) {
+        file = match look_at(&file, || inspect_file(&file)) {
             Ok(linker) => return Ok(Executable { file, linker }),
             Err(Stop::Why(why)) => return Err(why),
             Err(Stop::Script(line)) => interpreter(&line, path)?,

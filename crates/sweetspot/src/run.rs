@@ -9,7 +9,9 @@
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
-use crate::environment::{Environment, SWITCHED_OFF, is_switched_off, set, set_or_remove, value};
+use crate::environment::{
+    Environment, SWITCHED_OFF, is_switched_off, remove, set, set_or_remove, value,
+};
 use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Obstacle};
@@ -34,7 +36,7 @@ use sweetspot_report::shown::shown;
 /// # Errors
 /// Where sweetspot itself fails, or the program cannot be started.
 pub fn run(arguments: &Run) -> Result<u8, Failure> {
-    let mut environment: Environment = std::env::vars_os().collect();
+    let mut environment = Environment::own();
     let target = match &arguments.summary {
         Some(path) => Some(Wanted::open(path.as_deref(), &environment)?),
         None => None,
@@ -46,7 +48,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     let mut warnings = Vec::new();
     let (asked, config) = what_was_typed(arguments, &environment, &mut warnings)?;
     let program = find(&arguments.command[0], &environment)?;
-    let reach = reach::inspect(&program, value(&environment, "PATH"));
+    let reach = reach::inspect_in(&program, &environment);
     for warning in warnings {
         say(format_args!("sweetspot: {warning}"));
     }
@@ -154,11 +156,11 @@ fn put_underneath(
 ) -> Option<RunSession> {
     let all = preload::chain(library.as_os_str(), value(environment, names::PRELOAD));
     set(environment, names::PRELOAD, all);
-    set(environment, names::BUFFER, numbers::size(settings.buffer).into());
+    set(environment, names::BUFFER, numbers::size(settings.buffer));
     let joins = || session::can_join(settings, value(environment, names::LEDGER));
     let session = match ledger {
         LedgerOf::Nobody => {
-            environment.retain(|(name, _)| name != names::LEDGER);
+            remove(environment, names::LEDGER);
             None
         }
         LedgerOf::AnyRun if joins() => None,
@@ -170,7 +172,7 @@ fn put_underneath(
             let filters = session.allowed_filters().map(|count| count.to_string().into());
             set_or_remove(environment, names::FILTERS, filters);
             if settings.summary {
-                set(environment, names::SUMMARY, "1".into());
+                set(environment, names::SUMMARY, "1");
             }
             Some(session)
         }
@@ -219,9 +221,9 @@ fn leave_out(environment: &mut Environment) {
     let others = value(environment, names::PRELOAD).and_then(preload::without);
     match others {
         Some(others) => set(environment, names::PRELOAD, others),
-        None => environment.retain(|(name, _)| name != names::PRELOAD),
+        None => remove(environment, names::PRELOAD),
     }
-    environment.retain(|(name, _)| name != names::LEDGER);
+    remove(environment, names::LEDGER);
 }
 
 /// What `--require` asks for, before anything is tried: a size other than `off`, if only for some
@@ -351,7 +353,8 @@ pub struct Start<'a> {
 
 impl Start<'_> {
     fn image(&self) -> Result<Image, Failure> {
-        Image::new(self.program, self.arguments, &self.environment).map_err(|e| self.refused(&e))
+        Image::new(self.program, self.arguments, self.environment.entries())
+            .map_err(|error| self.refused(&error))
     }
 
     /// As `execvp` does with a file that the kernel does not know: the shell runs it.
@@ -359,7 +362,7 @@ impl Start<'_> {
         let shell = [reach::SHELL.into(), self.program.into()];
         let arguments: Vec<OsString> =
             shell.into_iter().chain(self.arguments[1..].iter().cloned()).collect();
-        Image::new(Path::new(reach::SHELL), &arguments, &self.environment)
+        Image::new(Path::new(reach::SHELL), &arguments, self.environment.entries())
             .map_err(|error| self.refused(&error))
     }
 

@@ -21,6 +21,7 @@ pub mod stored;
 mod trial;
 
 use crate::arguments::Tune;
+use crate::environment::Environment;
 use crate::experiment::{Interrupts, lab};
 use crate::failure::Failure;
 use crate::print::print;
@@ -269,7 +270,7 @@ fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
     let name = &arguments.command[0];
     let program =
         resolve::find(name, path.as_deref()).map_err(|missing| resolve::failure(name, &missing))?;
-    let answer = probe::ask(&program, &std::env::vars_os().collect());
+    let answer = probe::ask(&program, &Environment::own());
     if let Some(obstacle) = answer.obstacle() {
         return Err(Failure::own(format!("'{}' cannot be buffered: {obstacle}", shown(&program)))
             .next("so there is no size to find; it runs as fast as it can without sweetspot"));

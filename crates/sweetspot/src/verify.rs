@@ -23,6 +23,7 @@ mod runs;
 mod verdict;
 
 use crate::arguments::Verify;
+use crate::environment::Environment;
 use crate::failure::{self, Failure, say};
 use crate::print::print;
 use crate::reach::{self, Reach};
@@ -82,7 +83,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         Reach::Reachable => false,
         unreachable => unreachable.takes_library(),
     };
-    let answer = probe::ask(&program, &std::env::vars_os().collect());
+    let answer = probe::ask(&program, &Environment::own());
     if let (Some(obstacle), false) = (answer.obstacle(), takes_library) {
         let shown = shown(&program);
         return Ok(Verdict::never_run(format!("{shown} cannot be buffered: {obstacle}")));

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -197,6 +198,7 @@ impl Look {
                 match sys::is_same_description((self.pid, self.fd), other) {
                     _ if other == (self.pid, self.fd) => {}
                     Ok(true) => return true,
+                    Ok(false) if has_files(table, other.1) => return true,
                     Ok(false) => {}
                     Err(error) if error.raw_os_error() == Some(libc::EBADF) => stands_still = false,
                     Err(error) if is_gone(&error) => return false,
@@ -210,6 +212,17 @@ impl Look {
         }
         true
     }
+}
+
+/// Whether a descriptor is of an io_uring that has files of its own, which nobody else sees, as far as the kernel
+/// says.
+fn has_files(table: &Path, number: i32) -> bool {
+    let link = fs::read_link(table.join(format!("fd/{number}")));
+    if !link.is_ok_and(|link| link.as_os_str().as_bytes() == b"anon_inode:[io_uring]") {
+        return false;
+    }
+    let said = fs::read_to_string(table.join(format!("fdinfo/{number}")));
+    !said.is_ok_and(|said| said.lines().any(|line| line == "UserFiles:\t0"))
 }
 
 /// Whether a process or thread is no more.
@@ -258,14 +271,19 @@ mod tests {
     /// Runs a script that ends with `sleep`, with a file as its standard input, and asks about that of the process
     /// which sleeps.
     fn is_sleeper_alone(script: &str) -> bool {
+        is_sleeper_alone_after(script, || Ok(()))
+    }
+
+    /// The same, after something that is done before the script.
+    fn is_sleeper_alone_after(script: &str, before: fn() -> io::Result<()>) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in");
         std::fs::write(&path, "line\n").unwrap();
         let mut command = Command::new("bash");
         command.args(["-c", script]).stdin(File::open(&path).unwrap()).stdout(Stdio::null());
         // In the session that the machine began with nobody may look at the first process.
-        // SAFETY: async-signal-safe.
-        unsafe { command.pre_exec(|| sys::check(libc::setsid()).map(drop)) };
+        // SAFETY: async-signal-safe, and so is what tests do before.
+        unsafe { command.pre_exec(move || sys::check(libc::setsid()).and_then(|_| before())) };
         let mut shell = command.spawn().unwrap();
         // It has the file, too.
         drop(command);
@@ -334,6 +352,26 @@ mod tests {
         });
     }
 
+    /// Makes an io_uring that outlives exec. Its files: `count` of standard input.
+    fn make_ring(count: usize) -> io::Result<()> {
+        const REGISTER_FILES: i32 = 2;
+        let mut parameters = [0u64; 15];
+        let files = [0i32; 1];
+        // SAFETY: a struct of that size, all zero; descriptors of this process.
+        unsafe {
+            let at = parameters.as_mut_ptr();
+            let ring = sys::check(libc::syscall(libc::SYS_io_uring_setup, 1, at) as i32)?;
+            let register = |count: usize| {
+                let at = files.as_ptr();
+                libc::syscall(libc::SYS_io_uring_register, ring, REGISTER_FILES, at, count) as i32
+            };
+            if count > 0 {
+                sys::check(register(count))?;
+            }
+            sys::check(libc::fcntl(ring, libc::F_SETFD, 0)).map(drop)
+        }
+    }
+
     #[test]
     fn a_description_is_alone_unless_anyone_else_has_it() {
         // From inside of a container it is not seen who has it outside.
@@ -347,5 +385,11 @@ mod tests {
         assert!(!is_sleeper_alone("exec sleep 100 3<&0"), "by a second number");
         assert!(!is_sleeper_alone("sleep 100; true"), "its parent");
         assert!(!is_sleeper_alone("sleep 100 <&0 & exec sleep 100"), "its child");
+        if make_ring(0).is_err() {
+            return test_start::skip("io_uring");
+        }
+        let with_ring = |make| is_sleeper_alone_after("exec sleep 100", make);
+        assert!(with_ring(|| make_ring(0)) == is_seen, "a ring without files");
+        assert!(!with_ring(|| make_ring(1)), "a ring");
     }
 }

@@ -8,7 +8,8 @@
 //! told of that (`flush` in FUSE), so what can be looked at before there are threads is looked at then.
 //!
 //! A process that has one thread, no record lock, and its table for itself, cannot notice: it looks by
-//! itself. That saves each start of a program two turns of the scheduler.
+//! itself. That saves each start of a program two turns of the scheduler. Record locks that it was given by exec are
+//! looked for once, at its first look (`given`).
 //!
 //! The program cannot meet it: it is no child that could be waited for, all signals are blocked in
 //! it, and the caller goes on only when it is gone. A look has a stack of its own, so that it needs
@@ -17,9 +18,11 @@
 //! calls of a look.
 #![allow(unsafe_code)]
 
+mod given;
+
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use crate::arch;
 use crate::floor::atomic::single_threaded;
@@ -48,13 +51,13 @@ const WAIT_MS: u64 = 10;
 /// Turns of waiting for the end of the thread, which has begun.
 const TURNS_MAX: u32 = 1000;
 
-/// Whether the program has begun.
+/// The process in which the program has begun; 0: it has not.
 #[unsafe(link_section = ".data")]
-static BEGUN: AtomicBool = AtomicBool::new(false);
+static BEGUN: AtomicI32 = AtomicI32::new(0);
 
 /// The constructor is done: from now on the program runs.
 pub fn program_begins() {
-    BEGUN.store(true, Ordering::Relaxed);
+    BEGUN.store(sys::process_id(), Ordering::Relaxed);
 }
 
 /// Whether a descriptor could be noticed in a process of one thread, too.
@@ -65,6 +68,30 @@ static NOTICEABLE: AtomicBool = AtomicBool::new(false);
 /// locks, or share its table with another one.
 pub fn descriptors_are_noticed() {
     NOTICEABLE.store(true, Ordering::Relaxed);
+}
+
+/// Whether it is known that exec has given this process no record lock.
+#[unsafe(link_section = ".data")]
+static GIVEN_NONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether a descriptor that is there for a moment could be noticed in this process of one thread.
+fn is_noticeable() -> bool {
+    if NOTICEABLE.load(Ordering::Relaxed) {
+        return true;
+    }
+    // Exec gives locks to one process. Its children have tables of their own, also those that use its memory.
+    let is_child = || sys::process_id() != BEGUN.load(Ordering::Relaxed);
+    if GIVEN_NONE.load(Ordering::Relaxed) || is_child() {
+        return false;
+    }
+    let mut job = Job { look: given::has_record_lock, keep: -1, answer: None };
+    on_stack(&mut job);
+    match job.answer {
+        Some(false) => GIVEN_NONE.store(true, Ordering::Relaxed),
+        Some(true) => NOTICEABLE.store(true, Ordering::Relaxed),
+        None => {}
+    }
+    job.answer != Some(false)
 }
 
 /// Whether it could be noticed that a thread with a table of its own closes what is in it.
@@ -99,12 +126,12 @@ pub fn look<T>(keep: i32, look: impl FnMut() -> Option<T>) -> Option<T> {
 #[inline(never)]
 pub fn look_with<T>(keep: impl FnOnce() -> i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let _signals = SignalsBlocked::new();
-    if !BEGUN.load(Ordering::Relaxed) {
+    if BEGUN.load(Ordering::Relaxed) == 0 {
         // Nothing of the program runs that could notice anything.
         return look();
     }
     let mut job = Job { look, keep: -1, answer: None };
-    if single_threaded() && !NOTICEABLE.load(Ordering::Relaxed) {
+    if single_threaded() && !is_noticeable() {
         on_stack(&mut job);
     }
     if job.answer.is_none() && !CLOSING_NOTICEABLE.load(Ordering::Relaxed) {

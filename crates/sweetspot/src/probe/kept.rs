@@ -50,9 +50,10 @@ impl Facts {
         // The C library comes with its dynamic linker; a build of both has one number.
         let _ = writeln!(facts, "{:?} {:?}", reach::build_id(linker), identity(linker)?);
         let _ = writeln!(facts, "{:?} {:?}", file, identity(&file)?);
-        let is_linkers = |name: &[u8]| name.starts_with(b"LD_") || name == b"GLIBC_TUNABLES";
-        for (name, value) in environment.iter().filter(|(name, _)| is_linkers(name.as_bytes())) {
-            let _ = writeln!(facts, "{name:?}={value:?}");
+        let is_linkers =
+            |entry: &[u8]| entry.starts_with(b"LD_") || entry.starts_with(b"GLIBC_TUNABLES=");
+        for entry in environment.entries().iter().filter(|entry| is_linkers(entry.as_bytes())) {
+            let _ = writeln!(facts, "{entry:?}");
         }
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let told = status.lines().filter(|line| STATUS.iter().any(|name| line.starts_with(name)));
@@ -166,7 +167,8 @@ mod tests {
         let of = |file: &str, variable: &str| {
             let linker = Some("/proc/self/exe".into());
             let executable = Executable { file: file.into(), linker };
-            let environment = vec![("LD_LIBRARY_PATH".into(), variable.into())];
+            let mut environment = Environment::default();
+            crate::environment::set(&mut environment, "LD_LIBRARY_PATH", variable);
             Facts::of(&executable, &environment).map(|facts| facts.hash)
         };
         if of("/bin/sh", "a").is_none() {

@@ -67,7 +67,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     if let Some(files) = &arguments.compare {
         return compare::compare(&files[0], &files[1]);
     }
-    let mut environment: Environment = std::env::vars_os().collect();
+    let mut environment = Environment::own();
     if is_switched_off(&environment) {
         return Err(Failure::own(
             "SWEETSPOT=off is set in the environment, so nothing is observed",
@@ -77,7 +77,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let origin = origin::here(&environment);
     let Targets { json, report, record } = Targets::open(arguments, &origin)?;
     let program = find(&arguments.command[0], &environment)?;
-    let reach = reach::inspect(&program, value(&environment, "PATH"));
+    let reach = reach::inspect_in(&program, &environment);
     let obstacle = obstacle(&reach, &program, &environment);
     let (size, rules) = in_force(&arguments.command[0], record.is_some(), &environment)?;
     recover::clear_up();

@@ -1,6 +1,7 @@
 //! What is known of a program that makes many calls: its name, the command to type next, and why a
 //! buffer could not help it. Only the programs that are shown are looked at.
 
+use crate::environment::Environment;
 use crate::probe;
 use crate::reach::{self, Reach};
 use std::collections::HashMap;
@@ -93,7 +94,7 @@ impl Obstacles {
             match reach::inspect(&path, None) {
                 Reach::Reachable if may_be_asked(pid, &data) => {
                     let program = fs::read_link(&path).ok()?;
-                    let answer = probe::ask(&program, &std::env::vars_os().collect());
+                    let answer = probe::ask(&program, &Environment::own());
                     answer.obstacle().map(ToString::to_string)
                 }
                 Reach::Reachable => None,

@@ -95,6 +95,25 @@ fn compiled_programs_that_cannot_be_reached() {
 }
 
 #[test]
+fn a_sanitizer_that_is_preloaded_comes_first() {
+    let place = Place::new();
+    let named = compiler::gcc().arg("-print-file-name=libasan.so").output();
+    let named = named.map(|output| stdout(&output).trim().to_owned()).unwrap_or_default();
+    if !named.starts_with('/') {
+        return skip("libasan");
+    }
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        let mut command = place.run(options, &["sh", "-c", "echo $LD_PRELOAD"]);
+        let output = command.env("LD_PRELOAD", &named).output().unwrap();
+        let shown = stderr(&output);
+        assert_eq!(stdout(&output), format!("{named}\n"), "{shown}");
+        assert_eq!(shown.contains("AddressSanitizer"), options == ["--summary"], "{shown}");
+    }
+    let mut command = place.run(&["--require"], &["true"]);
+    assert_fails(command.env("LD_PRELOAD", &named), 125, &["AddressSanitizer"]);
+}
+
+#[test]
 fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
     let place = Place::new();
     let confined = compile_program(&place, "confined");

@@ -179,6 +179,8 @@ const FEW_CALLS: &[(&str, &str)] = &[
     ("c_sharing", "a profile that the C library writes"),
     ("c_sharing", "an unobserved file beside one that is not"),
     ("c_sharing", "files that grow while a tree is walked"),
+    ("c_sharing", "entries of the environment that are no variables"),
+    ("c_sharing", "record locks on programs outlive exec"),
     ("c_sharing", "stopped at any moment"),
     ("c_sharing", "unobserved files, oldest first"),
     ("c_sharing", "what another process wrote is synced"),

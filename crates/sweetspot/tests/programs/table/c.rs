@@ -705,6 +705,21 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "record locks on programs outlive exec",
+        build: &[C("handed_on")],
+        command: "P=$BIN/c/handed_on; $P lock $RUN $P becomes 0; $P lock $RUN $P becomes 2; \
+            $RUN $P lock $P becomes 3",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "entries of the environment that are no variables",
+        build: &[C("handed_on")],
+        command: "$BIN/c/handed_on odd $RUN $BIN/c/handed_on entries",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a spawn on a small stack",
         build: &[C("spawn_stack")],
         command: "$RUN $BIN/c/spawn_stack",
