@@ -131,6 +131,7 @@ hook! {
         let pass = dispatch::pass_through();
         let answer = next(process, local, local_count, remote, remote_count, flags);
         deaths::looked_into(process);
+        deaths::may_have_learned();
         pass.done();
         answer
     }
@@ -144,6 +145,7 @@ hook! {
         let pass = dispatch::pass_through();
         deaths::telling();
         let answer = next(process, local, local_count, remote, remote_count, flags);
+        deaths::may_have_learned();
         pass.done();
         answer
     }
