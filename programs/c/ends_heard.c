@@ -276,6 +276,14 @@ static void by_open(void) {
     if (child == 0) execl("./copy", "./copy", "crash", NULL), _exit(2);
     while ((file = open("copy", O_WRONLY | O_CLOEXEC)) < 0) usleep(50);
 }
+static void by_its_memory(void) {
+    theirs[0] = theirs[1] = -1, start();
+    while (process_vm_readv(child, &piece, 1, &piece, 1, 0) == 10) usleep(50);
+}
+static void by_memory_written(void) {
+    theirs[0] = theirs[1] = -1, start();
+    while (process_vm_writev(child, &piece, 1, &piece, 1, 0) == 10) usleep(50);
+}
 static void by_read_passively(void) {
     with_pipe(0), start_program(), close(other);
     while (read(file, bytes, 10) > 0) continue;
@@ -326,6 +334,7 @@ static const struct {
     {"splice", by_splice}, {"tee", by_tee}, {"sendfile", by_sendfile}, {"recvmsg", by_recvmsg},
     {"recvmmsg", by_recvmmsg}, {"sendmsg", by_sendmsg}, {"sendmmsg", by_sendmmsg}, {"aio_read", by_aio},
     {"vdprintf", by_vdprintf}, {"raw splice", by_raw_splice}, {"open of a program", by_open},
+    {"process_vm_readv", by_its_memory}, {"process_vm_writev", by_memory_written},
     {"SIGPIPE", by_sigpipe}, {"SIGIO", by_sigio}, {"the signal of a clone", by_signal_of_clone},
     {"read, passive", by_read_passively}, {"readv, passive", by_readv_passively},
     {"write, passive", by_write_passively},

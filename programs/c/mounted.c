@@ -2,6 +2,8 @@
  *   told FOLDER    it is closed, which another process is told in a way of its own, and unmounts it: is it busy?
  *   nameless FOLDER  it is removed and then closed: can its room be had at once?
  *   reads FOLDER   it keeps the time of each read: do the reads show?
+ *   strict FOLDER  it keeps that only from some moment on
+ *   left FOLDER    a process that has its folder there writes elsewhere, and crashes: is that there once it is unmounted?
  *   copied FOLDER  it lies below an overlayfs, is open for reading, and is then opened for writing there, by this
  *                  process or by another: are the reads what was written? */
 #include "log.h"
@@ -84,17 +86,18 @@ static void take_the_room(const char *folder, const char *path) {
     umount2(folder, MNT_DETACH);
 }
 
-static void look_at_times(const char *folder, const char *path) {
+static void look_at_times(const char *folder, const char *path, int is_late) {
     int moved = 0;
     char word[16];
     struct stat before, after;
-    if (!mounted(folder, "size=100m", MS_STRICTATIME)) abort();
+    if (!mounted(folder, "size=100m", is_late ? MS_RELATIME : MS_STRICTATIME)) abort();
     close(written(path));
     /* A file that has just changed is asked about again and again. */
     usleep(1500000);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     for (int i = 0; i < 200; i++)
         if (read(fd, word, sizeof word) != sizeof word) say("short read\n");
+    if (is_late && mount("none", folder, NULL, MS_REMOUNT | MS_BIND | MS_STRICTATIME, NULL)) abort();
     for (int round = 0; round < ROUNDS; round++) {
         fstat(fd, &before);
         usleep(20000);
@@ -105,6 +108,33 @@ static void look_at_times(const char *folder, const char *path) {
     say("%d of %d reads show\n", moved, ROUNDS);
     close(fd);
     umount2(folder, MNT_DETACH);
+}
+
+static void see_who_left(const char *folder) {
+    int shorts = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int ready[2];
+        char byte;
+        struct stat status;
+        if (!mounted(folder, "size=1m", 0) || pipe2(ready, O_CLOEXEC)) abort();
+        pid_t child = fork();
+        if (child == 0) {
+            int fd = open("crashed", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+            if (chdir(folder)) abort();
+            write(ready[1], "x", 1);
+            for (int i = 0; i < RECORDS; i++) {
+                if (i > 65 && i < 200) give_time(fd);
+                if (write(fd, "a record\n", 9) != 9) abort();
+            }
+            *(volatile int *volatile)NULL = 1;
+        }
+        if (read(ready[0], &byte, 1) != 1) abort();
+        while (umount2(folder, 0)) continue;
+        shorts += stat("crashed", &status) || status.st_size != 9 * RECORDS;
+        waitpid(child, NULL, 0);
+        close(ready[0]), close(ready[1]);
+    }
+    say("%d of %d short\n", shorts, ROUNDS);
 }
 
 /* Makes an overlayfs, in which a file with two names has another number when it was copied up. */
@@ -194,7 +224,9 @@ int main(int count, char **words) {
         read_copies(words[2], path);
         read_copies_of_another(words[2], path);
     }
-    if (!strcmp(words[1], "reads")) look_at_times(words[2], path);
+    if (!strcmp(words[1], "reads")) look_at_times(words[2], path, 0);
+    if (!strcmp(words[1], "strict")) look_at_times(words[2], path, 1);
+    if (!strcmp(words[1], "left")) see_who_left(words[2]);
     log_out();
     return 0;
 }

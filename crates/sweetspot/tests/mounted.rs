@@ -56,6 +56,16 @@ fn each_read_shows_where_its_time_is_kept() {
 }
 
 #[test]
+fn each_read_shows_from_the_moment_when_its_time_is_kept() {
+    check("strict");
+}
+
+#[test]
+fn who_can_unmount_knows_who_is_dead() {
+    check("left");
+}
+
+#[test]
 fn a_file_that_is_copied_up_is_one_file() {
     check("copied");
 }

@@ -11,7 +11,7 @@ use sweetspot_core::ledger::Ledger;
 use sweetspot_core::why::Why;
 
 use super::file::{self, Attachment};
-use super::quiesce::give_handle_back;
+use super::quiesce::{Next, give_handle_back, quiesce};
 use super::spawns::{is_filtered, passive};
 use super::{answers, entries, handle, ledger, others, table, transition};
 use crate::floor::sys;
@@ -171,6 +171,31 @@ pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, fl
     rights_changing_of(|| unsafe { status_at(folder, path, flags) });
 }
 
+/// The same of all files of the file system, or the subvolume, of this descriptor.
+pub fn rights_of_all_changing(fd: i32) {
+    if told().is_some_and(others::any_asked) {
+        others::opening();
+    }
+    if passive() || !entries::has_slot() {
+        return;
+    }
+    if let Some(status) = sys::status(fd) {
+        give_handles_back(|device, _| device == status.device);
+    }
+}
+
+/// Mounts have changed: how a file may be buffered is asked again.
+pub fn mounts_changed() {
+    if passive() {
+        return;
+    }
+    for fd in table::all() {
+        if file::open_file(fd).is_some() {
+            quiesce(fd, Next::Learn);
+        }
+    }
+}
+
 fn rights_changing_of(status: impl FnOnce() -> Option<sys::Status>) {
     let is_held = !passive() && entries::has_slot();
     let may_be_held_by_others = told().is_some_and(others::any_asked);
@@ -179,18 +204,18 @@ fn rights_changing_of(status: impl FnOnce() -> Option<sys::Status>) {
     }
     let Some(status) = status() else { return };
     if is_held {
-        give_handles_back(&status);
+        let same = (status.device, status.inode);
+        give_handles_back(|device, inode| (device, inode) == same);
     }
     if may_be_held_by_others {
         others::changing(&status);
     }
 }
 
-fn give_handles_back(of: &sys::Status) {
+fn give_handles_back(is: impl Fn(u64, u64) -> bool) {
     for fd in table::all() {
         let Some((file, _)) = file::open_file(fd) else { continue };
-        let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
-        if inode == (of.device, of.inode) {
+        if is(file.device.load(Relaxed), file.inode.load(Relaxed)) {
             give_handle_back(fd, file);
         }
     }

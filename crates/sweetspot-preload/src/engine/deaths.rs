@@ -145,6 +145,14 @@ pub fn opened_for_writing() {
     }
 }
 
+/// A file was opened with these flags: a disk that somebody has opened for himself alone is in use by nobody else.
+#[inline(always)]
+pub fn opened_with(flags: i32) {
+    if flags & (libc::O_EXCL | libc::O_CREAT) == libc::O_EXCL {
+        may_have_learned();
+    }
+}
+
 /// The same by a signal, which may tell that a child has stopped, and with it others of its group.
 #[cold]
 pub fn signalled() {

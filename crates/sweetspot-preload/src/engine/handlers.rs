@@ -92,7 +92,7 @@ pub fn install() {
 }
 
 fn put_all_in_front() {
-    let mask = sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set());
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set());
     lock();
     covered().for_each(put_in_front);
     LOCK.store(0, Relaxed);
@@ -307,8 +307,8 @@ fn uncover_followed(signal: c_int) -> Uncovered {
         put_aside(signal);
         return Uncovered::No;
     }
-    // Not the two themselves: a fault in the function is the program's, as ever.
-    let mask = sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set());
+    // A fault in the function is the program's, as ever.
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set());
     lock();
     put_aside(signal);
     Uncovered::Yes(signal, mask)
@@ -320,7 +320,7 @@ pub fn with_own_mask<R>(uncovered: Uncovered, call: impl FnOnce() -> R) -> (Unco
     sys::set_signal_mask(mask);
     let answer = call();
     (
-        Uncovered::Yes(signal, sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set())),
+        Uncovered::Yes(signal, sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set())),
         answer,
     )
 }
@@ -352,27 +352,48 @@ extern "C" fn before_handler(
 ) -> usize {
     let nothing = no_handler as *const () as usize;
     // SAFETY: the kernel hands over valid information.
-    let by_kernel = unsafe { (*info).si_code } > 0;
+    let code = unsafe { (*info).si_code };
+    let by_kernel = code > 0;
+    let is_raised = signals::is_raised(signal, by_kernel);
     // SAFETY: and a valid context.
-    if !(is_fault(signal) && by_kernel) && unsafe { signals::defer(signal, info, context) } {
-        return nothing;
+    unsafe {
+        if !is_raised && signals::defer(signal, info, context) {
+            return nothing;
+        }
+        if signal == libc::SIGTRAP && is_step(code) && signals::is_in_transition(context) {
+            // The program steps through its own instructions; without us there were none to step through here.
+            return nothing;
+        }
     }
     if is_fault(signal) {
         return before_fault(signal, info, context, by_kernel).unwrap_or(nothing);
     }
+    if is_raised {
+        handler_begins(context);
+        return program_handler(signal).unwrap_or(nothing);
+    }
     acquire_point();
     handler_begins(context);
-    let program = PROGRAM.get(signal as usize);
     // Whatever it stands for: a parent's death, a lost terminal, a clone's own signal.
     match signal {
         libc::SIGCHLD => deaths::signalled(),
         _ => deaths::learned(),
     }
-    // It was set when the kernel delivered the signal, even if it has been taken away since.
-    match program.map(|program| program.handler.load(Relaxed)) {
-        Some(libc::SIG_DFL | libc::SIG_IGN) | None => nothing,
-        Some(handler) => handler,
-    }
+    program_handler(signal).unwrap_or(nothing)
+}
+
+/// It was set when the kernel delivered the signal, even if it has been taken away since.
+fn program_handler(signal: c_int) -> Option<usize> {
+    let handler = PROGRAM.get(signal as usize)?.handler.load(Relaxed);
+    (handler != libc::SIG_DFL && handler != libc::SIG_IGN).then_some(handler)
+}
+
+/// Whether SIGTRAP came with this code after an instruction or for what it looked at; else it is an instruction's
+/// own, which cannot go on without the program's handler.
+fn is_step(code: c_int) -> bool {
+    /// `TRAP_TRACE` and those after it: a branch taken, a breakpoint of the processor's, `TRAP_PERF`.
+    const STEPS: core::ops::RangeInclusive<c_int> = 2..=6;
+    STEPS.contains(&code)
 }
 
 /// The program's handler is about to begin, with the mask of this moment: that of the action, and of anyone

@@ -24,6 +24,7 @@ pub fn opened(fd: i32, flags: i32) {
         deaths::not_opened();
         return;
     }
+    deaths::opened_with(flags);
     if is_for_writing(flags) {
         deaths::opened_for_writing();
         answers::opened(changes::told(), fd, flags);

@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use crate::arch;
 use crate::floor::atomic::single_threaded;
 use crate::floor::backoff::Backoff;
-use crate::floor::signals::SignalsBlocked;
+use crate::floor::signals::{SignalsBlocked, set_of};
 use crate::floor::sys;
 
 /// A stack of this size; what is not touched costs nothing.
@@ -162,9 +162,13 @@ fn in_thread<F: FnMut() -> Option<T>, T>(job: &mut Job<F, T>) {
     let Some(stack) = sys::map_memory(STACK_BYTES) else { return };
     let (function, at) = (begin_for(job), (&raw mut *job) as usize);
     let running = AtomicU32::new(1);
+    // Whatever is sent to the process is for a thread of the program's. Where that steps through its own instructions,
+    // so does this one, and a blocked signal would end it.
+    let before = sys::change_signal_mask(libc::SIG_BLOCK, !set_of(libc::SIGTRAP));
     // SAFETY: fresh memory; the job lives until the thread is gone.
     let answer =
         unsafe { arch::run_thread(FLAGS, stack as usize + STACK_BYTES, function, at, &running) };
+    sys::set_signal_mask(before);
     if let Ok(thread) = sys::result(answer) {
         while running.load(Ordering::Acquire) != 0 {
             sys::futex_wait(&running, 1, WAIT_MS);

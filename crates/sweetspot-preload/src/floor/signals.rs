@@ -22,6 +22,11 @@ pub const COUNT: usize = 65;
 /// The two signals by which a bad address shows.
 pub const FAULTS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
+/// Those that the kernel raises for what the thread itself does: blocked at that moment, they end the process. Nor can
+/// it go on before they are handled.
+const RAISED: [c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
+
 /// Those that the C libraries keep for themselves (to cancel threads, to change all of them): their
 /// handlers bring no news.
 const LIBC_OWN: Range<c_int> = 32..34;
@@ -29,6 +34,11 @@ const LIBC_OWN: Range<c_int> = 32..34;
 /// Whether a bad address shows by this signal.
 pub fn is_fault(signal: c_int) -> bool {
     FAULTS.contains(&signal)
+}
+
+/// Whether this signal came because of what the thread itself did, and not because somebody sent it.
+pub fn is_raised(signal: c_int, by_kernel: bool) -> bool {
+    by_kernel && RAISED.contains(&signal)
 }
 
 /// Whether handlers of this signal are the program's.
@@ -44,6 +54,11 @@ pub fn set_of(signal: c_int) -> u64 {
 /// The signals by which a bad address shows, as a set of the kernel's.
 pub fn fault_set() -> u64 {
     FAULTS.iter().fold(0, |set, signal| set | set_of(*signal))
+}
+
+/// The signals that may be blocked while the library is at work.
+pub fn blockable_set() -> u64 {
+    !RAISED.iter().fold(0, |set, signal| set | set_of(*signal))
 }
 
 /// The signals that the C libraries keep for themselves: nobody else can block them.
@@ -94,42 +109,86 @@ pub fn is_deferrable(signal: c_int) -> bool {
 /// How many transitions, one inside the other, have handlers put off. In a program of one thread.
 #[unsafe(link_section = ".data")]
 static DEFERRING: AtomicU32 = AtomicU32::new(0);
+/// How many transitions, of all threads, have signals blocked.
+#[unsafe(link_section = ".data")]
+static BLOCKING: AtomicU32 = AtomicU32::new(0);
+/// In the mask of a thread: it is in one of them. No program blocks libc's own signals.
+const MARK: u64 = 1 << (LIBC_OWN.start - 1);
 /// Whether a signal came meanwhile, and waits blocked.
 #[unsafe(link_section = ".data")]
 static DEFERRED: AtomicBool = AtomicBool::new(false);
 /// The signal mask before that.
 static MASK_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// A handler of ours begins. Whether it is to return at once: a transition has handlers put off. The signal
-/// is sent again and waits, blocked like every other for which there may be a handler, for the transition's
-/// end.
+/// Whether a handler that the kernel began with this context interrupts a transition.
+///
+/// # Safety
+/// Only with what the kernel handed over to a handler.
+pub unsafe fn is_in_transition(context: *mut c_void) -> bool {
+    // SAFETY: as the caller says.
+    DEFERRING.load(Relaxed) != 0 || unsafe { is_masked(context) }
+}
+
+/// Whether the mask that was interrupted is a transition's.
+unsafe fn is_masked(context: *mut c_void) -> bool {
+    let is_any = BLOCKING.load(Relaxed) != 0 || DEFERRED.load(Relaxed);
+    // SAFETY: as the caller says.
+    is_any && unsafe { *arch::signal_mask(context) } & MARK != 0
+}
+
+/// A handler of ours begins, for a signal that was sent. Whether it is to return at once: a transition has handlers
+/// put off. The signal is sent again and waits, blocked like every other for which there may be a handler, for the
+/// transition's end.
 ///
 /// # Safety
 /// Only with what the kernel handed over to a handler.
 #[inline(always)]
 pub unsafe fn defer(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
-    if DEFERRING.load(Relaxed) == 0 {
-        return false;
-    }
     // SAFETY: as the caller says.
-    unsafe { defer_now(signal, info, context) };
+    unsafe {
+        if is_masked(context) {
+            // One of those that are never blocked: it is, until the mask comes back.
+            wait_blocked(signal, info, context, set_of(signal));
+            return true;
+        }
+        if DEFERRING.load(Relaxed) == 0 {
+            return false;
+        }
+        defer_now(signal, info, context);
+    }
     true
 }
 
 #[cold]
 unsafe fn defer_now(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let blocked = asked_set() & blockable_set() | set_of(signal) | MARK;
+    // SAFETY: as the caller says.
+    unsafe {
+        // Several may have come at once, each during the first steps of another: the one that returns last is
+        // the one that interrupted the transition.
+        let before = *arch::signal_mask(context);
+        wait_blocked(signal, info, context, blocked);
+        MASK_BEFORE.store(before, Relaxed);
+    }
+    DEFERRED.store(true, Relaxed);
+}
+
+/// Sends a signal again, that waits as the handler returns with these signals blocked.
+#[cold]
+unsafe fn wait_blocked(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    blocked: u64,
+) {
     // Or it would come at once.
-    sys::change_signal_mask(libc::SIG_BLOCK, asked_set());
+    sys::change_signal_mask(libc::SIG_BLOCK, blocked);
     // SAFETY: as the caller says.
     unsafe {
         send_again(signal, info);
-        // The kernel sets this mask as the handler returns. Several may have come at once, each during the
-        // first steps of another: the one that returns last is the one that interrupted the transition.
-        let mask = arch::signal_mask(context);
-        MASK_BEFORE.store(*mask, Relaxed);
-        *mask |= asked_set();
+        // The kernel sets this mask as the handler returns.
+        *arch::signal_mask(context) |= blocked;
     }
-    DEFERRED.store(true, Relaxed);
 }
 
 /// Sends a signal to this very thread, as it came.
@@ -170,17 +229,20 @@ enum How {
 impl SignalsBlocked {
     /// Blocks the signals, which others can see, and which costs two system calls. So a program of one thread
     /// has only those blocked that it ever had a handler for: any other ends it, and that may happen between
-    /// any two instructions.
+    /// any two instructions. Those by which a bad address shows are not blocked: it may show in a transition, as
+    /// another thread can take memory away at any time.
     pub fn new() -> Self {
         let signals = match single_threaded() {
             true => asked_set(),
             // Another thread may just be setting a handler.
             false => u64::MAX,
         };
-        SignalsBlocked(match signals {
-            0 => How::None,
-            _ => How::Mask(sys::change_signal_mask(libc::SIG_BLOCK, signals)),
-        })
+        if signals == 0 {
+            return SignalsBlocked(How::None);
+        }
+        BLOCKING.fetch_add(1, Relaxed);
+        let blocked = signals & blockable_set() | MARK;
+        SignalsBlocked(How::Mask(sys::change_signal_mask(libc::SIG_BLOCK, blocked)))
     }
 
     /// The same without a system call, if no signal comes: its handler is put off. Only where every call may be
@@ -206,6 +268,7 @@ impl Drop for SignalsBlocked {
             How::None => {}
             How::Mask(before) => {
                 sys::set_signal_mask(before);
+                BLOCKING.fetch_sub(1, Relaxed);
             }
             How::Deferring => {
                 compiler_fence(SeqCst);

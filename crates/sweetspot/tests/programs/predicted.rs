@@ -260,6 +260,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "what a process that is not buffered does to another one's file", APART),
     ("c_sharing", "what Go made calls the kernel by itself", LOOKS),
     ("c_sharing", "signals of faults that somebody sends", FAULTS),
+    ("c_sharing", "signals of faults and of steps of its own, in the middle of calls", FAULTS),
+    ("c_sharing", "a library and threads that go, which others notice", TIMING),
     ("c_sharing", "what the child of a vfork leaves behind", LOOKS),
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
     ("c_sharing", "many threads wait in a vfork at the same time", TIMING),

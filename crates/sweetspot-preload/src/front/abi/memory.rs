@@ -85,6 +85,7 @@ hook! {
 
 // The loader looks at who calls it: its caller must be the program, not we.
 jump! { dlopen, before_dlopen }
+jump! { dlclose, before_dlclose }
 jump! { dlmopen, before_dlmopen }
 
 extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> usize {
@@ -94,6 +95,12 @@ extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> usize {
     }
     loading(path);
     dlopen::next()
+}
+
+/// Others can see that the library's file is not in use any more.
+extern "C" fn before_dlclose() -> usize {
+    dispatch::pass_through().done();
+    dlclose::next()
 }
 
 extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
@@ -242,6 +249,10 @@ pass_through! {
     ) -> c_int;
     fn mlock(at: Pointer, len: usize) -> c_int;
     fn mlock2(at: Pointer, len: usize, flags: c_int) -> c_int;
+}
+
+// The process whose memory is meant may be gone.
+may_tell_of_deaths! {
     fn process_madvise(fd: c_int, vector: Pointer, count: usize, advice: c_int, flags: c_int) -> isize;
     fn process_mrelease(fd: c_int, flags: c_int) -> c_int;
 }

@@ -138,6 +138,22 @@ macro_rules! shows_what_is_free {
     };
 }
 
+/// The same, for functions that succeed once nobody uses something any more: whoever used it may be dead.
+macro_rules! shows_who_is_gone {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
+        $(hook! {
+            fn $name($($arg: $type),*) -> $ret, next => {
+                let pass = $crate::front::dispatch::pass_through();
+                $crate::engine::before_it_is_seen_free();
+                let answer = next($($arg),*);
+                $crate::engine::deaths::may_have_learned();
+                pass.done();
+                answer
+            }
+        })*
+    };
+}
+
 /// The same, for functions that look at no file: what nobody but us looks at goes on waiting.
 macro_rules! public_sync_point {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {

@@ -184,6 +184,10 @@ shows_what_is_free! {
         flags: c_uint
     ) -> c_int;
     fn unlink(path: *const c_char) -> c_int;
+}
+
+// A control group whose last process has ended.
+shows_who_is_gone! {
     fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
     fn remove(path: *const c_char) -> c_int;
     fn rmdir(path: *const c_char) -> c_int;

@@ -241,6 +241,7 @@ fn on_rights(call: &Call) -> Option<isize> {
         libc::SYS_utimensat => sets(changes::times_changing_at, (fd, b, d), next),
         old::FUTIMESAT => sets(changes::times_changing_at, (fd, b, 0), next),
         old::UTIME | old::UTIMES => sets(changes::times_changing_at, (libc::AT_FDCWD, a, 0), next),
+        libc::SYS_mount | libc::SYS_mount_setattr | libc::SYS_fsconfig => system::mounts(next),
         libc::SYS_umask | libc::SYS_personality => at_public_sync_point(next),
         libc::SYS_prctl => {
             rights::confining(fd);
@@ -334,11 +335,14 @@ fn among_processes(call: &Call) -> Option<isize> {
         libc::SYS_process_vm_readv => {
             let answer = passed_through(next);
             deaths::looked_into(fd);
+            deaths::may_have_learned();
             answer
         }
         libc::SYS_process_vm_writev | libc::SYS_ptrace => {
             deaths::telling();
-            passed_through(next)
+            let answer = passed_through(next);
+            deaths::may_have_learned();
+            answer
         }
         _ => return None,
     })

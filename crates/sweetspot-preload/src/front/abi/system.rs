@@ -26,6 +26,7 @@ hook! {
         // It may go on, or find its memory changed.
         engine::deaths::telling();
         let answer = next(request, process, address, data);
+        deaths::may_have_learned();
         pass.done();
         answer
     }
@@ -82,12 +83,6 @@ pass_through! {
     fn pthread_setname_np(thread: Pointer, name: *const c_char) -> c_int;
     fn pthread_getname_np(thread: Pointer, into: Pointer, len: usize) -> c_int;
     fn pidfd_getpid(fd: c_int) -> c_int;
-    fn mount_setattr(
-        folder: c_int, path: *const c_char, flags: c_uint, attributes: Pointer, len: usize
-    ) -> c_int;
-    fn fsconfig(
-        fd: c_int, command: c_uint, key: *const c_char, value: Pointer, more: c_int
-    ) -> c_int;
     fn swapoff(path: *const c_char) -> c_int;
     fn quotactl(command: c_int, device: *const c_char, id: c_int, data: Pointer) -> c_int;
     fn acct(path: *const c_char) -> c_int;
@@ -272,6 +267,8 @@ const FICLONE: usize = 0x4004_9409;
 /// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`: a file may become one that nobody can write.
 const SET_FLAGS: usize = 0x4008_6602;
 const SET_ATTRIBUTES: usize = 0x401c_5820;
+/// `BTRFS_IOC_SUBVOL_SETFLAGS`: the same of all files of a subvolume.
+const SET_SUBVOLUME_FLAGS: usize = 0x4008_941a;
 
 /// `FIFREEZE`, and `DM_DEV_SUSPEND` of the device mapper: who writes there waits until this process, mostly, ends it.
 /// And `FS_IOC_SHUTDOWN`: each write fails.
@@ -285,6 +282,7 @@ const NEW_USERFAULTFD: usize = 0xaa00;
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
         SET_FLAGS | SET_ATTRIBUTES => changes::rights_changing(fd),
+        SET_SUBVOLUME_FLAGS => changes::rights_of_all_changing(fd),
         FREEZE | SUSPEND | SHUTDOWN => {
             dispatch::end_because(Why::AnswersItself);
             changes::freezing();
@@ -338,10 +336,40 @@ hook! {
     }
 }
 
-shows_what_is_free! {
+/// Changes mounts, or file systems that are mounted: what is asked of one for each file may be otherwise.
+pub(super) fn mounts(change: impl FnOnce() -> isize) -> isize {
+    let pass = dispatch::pass_through();
+    engine::before_it_is_seen_free();
+    let answer = change();
+    if answer == 0 {
+        changes::mounts_changed();
+    }
+    // It may have been in use by somebody who is dead.
+    deaths::may_have_learned();
+    pass.done();
+    answer
+}
+
+macro_rules! changes_mounts {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            mounts(|| next($($arg),*) as isize) as c_int
+        }
+    })*};
+}
+changes_mounts! {
     fn mount(
         from: *const c_char, to: *const c_char, kind: *const c_char, flags: usize, data: Pointer
     ) -> c_int;
+    fn mount_setattr(
+        folder: c_int, path: *const c_char, flags: c_uint, attributes: Pointer, len: usize
+    ) -> c_int;
+    fn fsconfig(
+        fd: c_int, command: c_uint, key: *const c_char, value: Pointer, more: c_int
+    ) -> c_int;
+}
+
+shows_who_is_gone! {
     fn umount(path: *const c_char) -> c_int;
     fn umount2(path: *const c_char, flags: c_int) -> c_int;
     fn move_mount(

@@ -3,6 +3,10 @@
 //! transfers in `transfer`.
 
 use core::ffi::c_int;
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use super::Pointer;
 use crate::engine::Pass;
@@ -13,16 +17,76 @@ use crate::floor::{aside, careful};
 use crate::front::dispatch;
 
 macro_rules! makes_threads {
-    ($(fn $name:ident($($arg:ident: Pointer),*);)*) => {$(hook! {
-        fn $name($($arg: Pointer),*) -> c_int, next => {
+    ($(fn $name:ident($($arg:ident: Pointer),*) $function:ident $argument:ident;)*) => {$(hook! {
+        fn $name($($arg: Pointer,)* $function: Pointer, $argument: Pointer) -> c_int, next => {
             before_threads();
-            next($($arg),*)
+            let start = Start::keep($function, $argument);
+            let ($function, $argument) = match start {
+                Some(start) => (begins as *const () as Pointer, (&raw const *start).cast()),
+                None => ($function, $argument),
+            };
+            let answer = next($($arg,)* $function, $argument);
+            if answer != 0 && let Some(start) = start {
+                start.function.store(0, Release);
+            }
+            answer
         }
     })*};
 }
 makes_threads! {
-    fn pthread_create(thread: Pointer, attributes: Pointer, function: Pointer, argument: Pointer);
-    fn thrd_create(thread: Pointer, function: Pointer, argument: Pointer);
+    fn pthread_create(thread: Pointer, attributes: Pointer) function argument;
+    fn thrd_create(thread: Pointer) function argument;
+}
+
+/// What a thread that is made is to run, until it begins; its function is 0 where the place is free.
+struct Start {
+    function: AtomicUsize,
+    argument: AtomicUsize,
+}
+
+/// So many threads can be about to begin. The end of one more is no word to others.
+const STARTS_MAX: usize = 64;
+static STARTS: [Start; STARTS_MAX] =
+    [const { Start { function: AtomicUsize::new(0), argument: AtomicUsize::new(0) } }; STARTS_MAX];
+
+impl Start {
+    fn keep(function: Pointer, argument: Pointer) -> Option<&'static Start> {
+        let take = |start: &&Start| {
+            let place = &start.function;
+            place.compare_exchange(0, function as usize, Acquire, Relaxed).is_ok()
+        };
+        let start = STARTS.iter().find(take)?;
+        start.argument.store(argument as usize, Relaxed);
+        Some(start)
+    }
+}
+
+/// Where a thread of the program's begins: others can see when it has ended.
+unsafe extern "C" fn begins(start: &Start) -> Pointer {
+    // SAFETY: the program handed it over as the function of a thread. What it returns lies in the same register where
+    // that is a number.
+    let function: unsafe extern "C" fn(Pointer) -> Pointer =
+        unsafe { core::mem::transmute(start.function.load(Relaxed)) };
+    let argument = start.argument.load(Relaxed) as Pointer;
+    start.function.store(0, Release);
+    // SAFETY: the thread was made to call it so.
+    let answer = unsafe { function(argument) };
+    dispatch::public_sync_point();
+    answer
+}
+
+// They do not come back.
+jump! { pthread_exit, before_pthread_exit }
+jump! { thrd_exit, before_thrd_exit }
+
+extern "C" fn before_pthread_exit() -> usize {
+    dispatch::public_sync_point();
+    pthread_exit::next()
+}
+
+extern "C" fn before_thrd_exit() -> usize {
+    dispatch::public_sync_point();
+    thrd_exit::next()
 }
 
 /// What it waits for is told to a function of the program's, which libc may call in a thread of its own.

@@ -147,6 +147,7 @@ hook! {
         let pass = dispatch::pass_through();
         let answer = next(process, local, local_count, remote, remote_count, flags);
         deaths::looked_into(process);
+        deaths::may_have_learned();
         pass.done();
         answer
     }
@@ -160,6 +161,7 @@ hook! {
         let pass = dispatch::pass_through();
         deaths::telling();
         let answer = next(process, local, local_count, remote, remote_count, flags);
+        deaths::may_have_learned();
         pass.done();
         answer
     }

@@ -590,6 +590,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a library and threads that go, which others notice",
+        build: &[C("goes")],
+        command: "for way in library returns exits; do $RUN $BIN/c/goes $way 8; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "whatever tells of an end tells of a death",
         build: &[C("ends_heard")],
         command: "$RUN $BIN/c/ends_heard",
@@ -913,6 +920,13 @@ pub const SHARING: &[Case] = &[
         name: "signals of faults that somebody sends",
         build: &[C("sent_faults")],
         command: "for way in wait signalfd thread handler storm taken beside many jump; do $RUN $BIN/c/sent_faults $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "signals of faults and of steps of its own, in the middle of calls",
+        build: &[C("raised")],
+        command: "for way in gone steps; do $RUN $BIN/c/raised $way; done",
         ..DEFAULT
     },
     Case {
