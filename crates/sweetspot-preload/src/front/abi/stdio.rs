@@ -12,13 +12,14 @@ use crate::engine::pass::Pass;
 use crate::engine::{changes, deaths, life};
 use crate::floor::atomic::has_threads;
 use crate::floor::errno::{errno, set_errno};
-use crate::floor::next::Next;
+use crate::floor::next::{self, Next};
 use crate::floor::sys;
 use crate::front::dispatch;
 use crate::front::reach::streams::{self, Stream, glibc};
 
-/// Found when it is first needed: each function that the loader finds costs every start.
+/// Found when they are first needed: each function that the loader finds costs every start.
 static FILENO: Next = Next::new();
+static FFLUSH: Next = Next::new();
 
 /// The descriptor under a stream, or -1 (streams in memory have none).
 fn descriptor(stream: *mut c_void) -> c_int {
@@ -153,11 +154,42 @@ hook! {
     }
 }
 
+/// `freopen` without a name, by musl: it keeps the description, and sets its flags as `fcntl` does. Where that fails,
+/// it closes the stream by our `close`.
+fn set_anew(
+    stream: *mut c_void,
+    mode: *const c_char,
+    next: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    let (fd, mode) = (descriptor(stream), mode_of(mode));
+    // What the stream holds goes out now, so that nothing comes after the hand-over. libc does the same first.
+    // SAFETY: libc's function with its signature; the program hands over an open stream.
+    unsafe {
+        let flush: unsafe extern "C" fn(*mut c_void) -> c_int =
+            core::mem::transmute(FFLUSH.address(c"fflush"));
+        flush(stream);
+    }
+    dispatch::hand_over(fd);
+    changes::moving(fd);
+    let answer = next();
+    deaths::may_have_learned();
+    if !answer.is_null() {
+        dispatch::flags_set(fd, flags_of(mode));
+        if closed_by_exec(fd, mode) != 0 {
+            dispatch::set_close_on_exec(fd, libc::FD_CLOEXEC);
+        }
+    }
+    answer
+}
+
 macro_rules! freopens {
     ($($name:ident)*) => {$(hook! {
         fn $name(
             path: *const c_char, mode: *const c_char, stream: *mut c_void,
         ) -> *mut c_void, next => {
+            if path.is_null() && !next::has_glibc() {
+                return set_anew(stream, mode, || next(path, mode, stream));
+            }
             life::stream_ending(descriptor(stream));
             if path.is_null() && changes::cuts(flags_of(mode_of(mode))) {
                 // libc opens the same file again.

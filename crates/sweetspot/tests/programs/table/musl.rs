@@ -132,7 +132,9 @@ const STREAMS: &str = "$RUN $BIN/musl/stdio; $RUN $BIN/musl/stdio > outside; \
     for end in _exit abort exit fork exec; do $RUN $BIN/musl/stdio $end > said; echo $?; \
     mv said said.$end; mv unflushed unflushed.$end; done; \
     for way in ends reads mapped; do $RUN $BIN/musl/stream_and_descriptor $way; done; \
-    $RUN $BIN/musl/streams_taken threads; $RUN $BIN/musl/streams_taken confined";
+    $RUN $BIN/musl/streams_taken threads; $RUN $BIN/musl/streams_taken confined; \
+    for end in _exit fork append; do $RUN $BIN/musl/streams_taken lines $end; mv lines lines.$end; done; \
+    for way in nothing modes records; do $RUN $BIN/musl/streams_taken $way; done";
 
 const CHILDREN: &str = "$RUN $BIN/musl/children $BIN/c/copy $BIN/musl/copy; mkdir c; cd c; \
     $RUN $BIN/c/children $BIN/musl/copy $BIN/c/copy";

@@ -8,16 +8,20 @@
 //! its place: see [`FIRST_WRITE`].
 #![allow(unsafe_code)]
 
+use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_uint};
-use core::mem::transmute;
+use core::mem::{MaybeUninit, transmute};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use sweetspot_core::why::Why;
 
 use super::{Stream, UNKNOWN, ask};
-use crate::engine::deaths;
-use crate::floor::next;
+use crate::engine::{deaths, handlers, spawns, table};
+use crate::floor::{copy, next};
 use crate::front::dispatch::{self, Kind, Outcome};
 
 /// The beginning of musl's `FILE` (src/internal/stdio_impl.h). Functions are kept as addresses.
@@ -39,6 +43,13 @@ struct File {
     previous: *mut File,
     next: *mut File,
     fd: c_int,
+}
+
+impl File {
+    /// How many bytes wait in the stream's buffer to be written.
+    fn held(&self) -> usize {
+        (self.write_at as usize).wrapping_sub(self.write_base as usize)
+    }
 }
 
 /// `F_ERR` and `F_EOF`: what `ferror` and `feof` ask for.
@@ -126,6 +137,11 @@ pub fn take(stream: Stream) {
     if file.read == READ.load(Relaxed) {
         file.read = read as *const () as usize;
     }
+    if is_output && file.write == WRITE.load(Relaxed) {
+        // `freopen` has put the usual function there. The first one is never called then, nor does anybody
+        // look for a terminal.
+        FIRST_WRITE.store(0, Relaxed);
+    }
     if file.write == WRITE.load(Relaxed) || writes != 0 && file.write == writes {
         file.write = write as *const () as usize;
     }
@@ -183,7 +199,8 @@ unsafe extern "C" fn read(stream: *mut File, target: *mut u8, len: usize) -> usi
     answer
 }
 
-/// Writes what the stream's buffer holds, and then `len` bytes.
+/// Writes what the stream's buffer holds, and then `len` bytes. Where both are none, libc asks the kernel all the
+/// same, which may answer with an error.
 unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> usize {
     // SAFETY: as in `read`.
     let file = unsafe { &mut *stream };
@@ -194,31 +211,21 @@ unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> 
     };
     let mut done = 0;
     loop {
-        let held = (file.write_at as usize).wrapping_sub(file.write_base as usize);
-        let (from, left) = match held {
-            0 => (source.wrapping_add(done), len - done),
-            _ => (file.write_base.cast_const(), held),
-        };
-        if left == 0 {
-            break;
-        }
-        let asked = (held + len - done) as u64;
+        let (held, from, left) = (file.held(), source.wrapping_add(done), len - done);
+        let asked = (held + left) as u64;
         let outcome = match first_write {
-            0 => ask(fd, Kind::Write, asked, || dispatch::write(fd, from, left)),
+            // SAFETY: the program's side may be anything.
+            0 => ask(fd, Kind::Write, asked, || unsafe { write_at_once(file, from, left) }),
             _ => dispatch::libc_call(Kind::Write, fd, asked),
         };
         let Outcome::Done(answer) = outcome else {
             let original = if first_write != 0 { first_write } else { WRITE.load(Relaxed) };
             // SAFETY: the same call for the rest.
             let answer = unsafe {
-                original!(original, fn(*mut File, *const u8, usize) -> usize)(
-                    stream,
-                    source.wrapping_add(done),
-                    len - done,
-                )
+                original!(original, fn(*mut File, *const u8, usize) -> usize)(stream, from, left)
             };
             outcome.finish((held + answer) as isize);
-            if answer < len - done {
+            if answer < left {
                 deaths::answered(fd, -1);
             }
             if first_write != 0 {
@@ -234,15 +241,68 @@ unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> 
             file.write_end = ptr::null_mut();
             return done;
         }
-        match held {
-            0 => done += answer as usize,
-            _ => file.write_base = file.write_base.wrapping_add(answer as usize),
+        let of_held = held.min(answer as usize);
+        file.write_base = file.write_base.wrapping_add(of_held);
+        done += answer as usize - of_held;
+        if file.held() == 0 && done == len {
+            break;
         }
     }
     file.write_end = file.buffer.wrapping_add(file.buffer_bytes);
     file.write_at = file.buffer;
     file.write_base = file.buffer;
     len
+}
+
+/// Room for what a stream holds and what comes behind it. It costs nothing until it is used.
+const ROOM_BYTES: usize = 8 << 10;
+
+struct Room(UnsafeCell<MaybeUninit<[u8; ROOM_BYTES]>>);
+
+// SAFETY: only the write that has set `TAKEN` uses it.
+unsafe impl Sync for Room {}
+
+static ROOM: Room = Room(UnsafeCell::new(MaybeUninit::uninit()));
+/// Another thread, a handler or a child of a vfork may find it taken, also for good (the handler jumped away).
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Has the engine write what the stream holds and `len` bytes behind it as one write, as libc's `writev` does: nothing
+/// may come in between, nor may a kill leave half of a record.
+///
+/// # Safety
+/// `source` may be anything: the kernel, or who copies, answers for it.
+unsafe fn write_at_once(file: &File, source: *const u8, len: usize) -> Outcome {
+    let (fd, held) = (file.fd, file.held());
+    if held == 0 {
+        return dispatch::write(fd, source, len);
+    }
+    if len == 0 || dispatch::is_observed() {
+        // The observer looks at no bytes.
+        return dispatch::write(fd, file.write_base, held + len);
+    }
+    if held + len <= ROOM_BYTES && may_wait(fd) && !TAKEN.swap(true, Acquire) {
+        let room = ROOM.0.get().cast::<u8>();
+        // SAFETY: both fit, and nobody else uses the room.
+        let bad = unsafe {
+            copy::fetch(room, file.write_base, held) || copy::fetch(room.add(held), source, len)
+        };
+        let outcome = (!bad).then(|| dispatch::write(fd, room, held + len));
+        TAKEN.store(false, Release);
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+    }
+    dispatch::write_vector(fd)
+}
+
+/// Whether what is written to a descriptor may wait, and a bad address shows as an error where it is copied.
+fn may_wait(fd: c_int) -> bool {
+    let is_other = |word| table::tag(word) == table::OTHER;
+    if spawns::passive() || table::word(fd).is_none_or(|word| is_other(word.load(Relaxed))) {
+        return false;
+    }
+    handlers::install();
+    !handlers::ignores()
 }
 
 unsafe extern "C" fn seek(stream: *mut File, offset: i64, whence: c_int) -> i64 {
