@@ -2,7 +2,6 @@
 //! descriptors that go to another process.
 
 use core::ffi::{c_int, c_uint};
-use core::mem::offset_of;
 
 use sweetspot_core::why::Why;
 
@@ -75,8 +74,8 @@ fn asynchronous(block: *const libc::aiocb, does: Does) {
             Does::AsItSays if found.aio_lio_opcode == libc::LIO_WRITE => changes::writing(fd, true),
             Does::Read | Does::AsItSays => {}
         }
+        before_thread(&raw const found.aio_sigevent);
     }
-    before_thread(block.wrapping_byte_add(offset_of!(libc::aiocb, aio_sigevent)).cast());
 }
 
 macro_rules! starts {
