@@ -14,8 +14,8 @@ use crate::floor::atomic::has_threads;
 use crate::floor::errno::{errno, set_errno};
 use crate::floor::next::{self, Next};
 use crate::floor::sys;
-use crate::front::dispatch;
 use crate::front::reach::streams::{self, Stream, glibc};
+use crate::front::{dispatch, duplicates};
 
 /// Found when they are first needed: each function that the loader finds costs every start.
 static FILENO: Next = Next::new();
@@ -176,7 +176,7 @@ fn set_anew(
     if !answer.is_null() {
         dispatch::flags_set(fd, flags_of(mode));
         if closed_by_exec(fd, mode) != 0 {
-            dispatch::set_close_on_exec(fd, libc::FD_CLOEXEC);
+            duplicates::set_close_on_exec(fd, libc::FD_CLOEXEC);
         }
     }
     answer
