@@ -277,6 +277,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "what is done to a process without a call of its own", LOOKS),
     ("c_sharing", "what others see, and when", LOOKS),
     ("c_sharing", "words that pass without a call", UNSEEN),
+    ("musl", "streams that are opened anew, and their lines", TIMING),
     ("musl", "threads, signals, forks", TIMING),
     ("musl", "what others see, and when", LOOKS),
     ("python", "children", "`run` counts no more of what a fork has shared"),

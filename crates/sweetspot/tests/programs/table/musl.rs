@@ -52,6 +52,16 @@ pub const ALL: &[Case] = &[
     },
     Case {
         group: "musl",
+        name: "streams that are opened anew, and their lines",
+        build: &[Musl("streams_taken")],
+        prepare: STREAMS_BY_RULE,
+        command: "for end in _exit fork append; do $RUN $BIN/musl/streams_taken lines $end; \
+                  mv lines lines.$end; done; \
+                  for way in nothing modes records; do $RUN $BIN/musl/streams_taken $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
         name: "children below the other C library",
         build: &[Musl("children"), C("children"), Musl("copy"), C("copy")],
         command: CHILDREN,
@@ -132,9 +142,7 @@ const STREAMS: &str = "$RUN $BIN/musl/stdio; $RUN $BIN/musl/stdio > outside; \
     for end in _exit abort exit fork exec; do $RUN $BIN/musl/stdio $end > said; echo $?; \
     mv said said.$end; mv unflushed unflushed.$end; done; \
     for way in ends reads mapped; do $RUN $BIN/musl/stream_and_descriptor $way; done; \
-    $RUN $BIN/musl/streams_taken threads; $RUN $BIN/musl/streams_taken confined; \
-    for end in _exit fork append; do $RUN $BIN/musl/streams_taken lines $end; mv lines lines.$end; done; \
-    for way in nothing modes records; do $RUN $BIN/musl/streams_taken $way; done";
+    $RUN $BIN/musl/streams_taken threads; $RUN $BIN/musl/streams_taken confined";
 
 const CHILDREN: &str = "$RUN $BIN/musl/children $BIN/c/copy $BIN/musl/copy; mkdir c; cd c; \
     $RUN $BIN/c/children $BIN/musl/copy $BIN/c/copy";
