@@ -81,6 +81,7 @@ unsafe fn call_files(space: *mut u8) {
         syscall(SYS_read, fd, space, 64);
         syscall(SYS_pread64, fd, space, 64, 0);
         syscall(SYS_preadv, fd, NONE, 0, 0, 0);
+        syscall(SYS_getdents64, NO_FILE, space, PAGE);
         syscall(SYS_write, NO_FILE, space, 1);
         syscall(SYS_pwrite64, NO_FILE, space, 1, 0);
         syscall(SYS_lseek, fd, 0, SEEK_SET);
