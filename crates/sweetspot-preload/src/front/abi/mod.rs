@@ -125,12 +125,13 @@ macro_rules! pass_through {
 
 /// The same, for functions that show whether what was closed is free: space, names, mounts.
 macro_rules! shows_what_is_free {
-    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty $(, then $learned:path)?;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
                 let pass = $crate::front::dispatch::pass_through();
                 $crate::engine::before_it_is_seen_free();
                 let answer = next($($arg),*);
+                $($learned();)?
                 pass.done();
                 answer
             }
@@ -141,16 +142,9 @@ macro_rules! shows_what_is_free {
 /// The same, for functions that succeed once nobody uses something any more: whoever used it may be dead.
 macro_rules! shows_who_is_gone {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
-        $(hook! {
-            fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::front::dispatch::pass_through();
-                $crate::engine::before_it_is_seen_free();
-                let answer = next($($arg),*);
-                $crate::engine::deaths::may_have_learned();
-                pass.done();
-                answer
-            }
-        })*
+        shows_what_is_free! {
+            $(fn $name($($arg: $type),*) -> $ret, then $crate::engine::deaths::may_have_learned;)*
+        }
     };
 }
 
