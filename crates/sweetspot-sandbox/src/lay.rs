@@ -308,8 +308,9 @@ impl Kept {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
-            let what =
-                if laid.contains(&path.as_path()) { What::Place } else { What::of(&path, kind) };
+            let is_laid = laid.contains(&path.as_path());
+            let what = if is_laid { Some(What::Place) } else { What::of(&path, kind) };
+            let Some(what) = what else { continue };
             if let What::Folder | What::File = what {
                 left = left.checked_sub(1)?;
             }
@@ -331,7 +332,7 @@ impl Kept {
         let found = HARMLESS_DEVICES.iter().filter_map(|name| {
             let path = folder.join(name);
             let kind = fs::symlink_metadata(&path).ok()?.file_type();
-            Some((name.into(), What::of(&path, kind)))
+            Some((name.into(), What::of(&path, kind)?))
         });
         Ok(Some((top, Kept { names: found.collect(), folder: open_path(folder)? })))
     }
@@ -374,14 +375,16 @@ impl Kept {
 }
 
 impl What {
-    fn of(path: &Path, kind: fs::FileType) -> What {
-        if kind.is_symlink() {
-            What::Link(fs::read_link(path).unwrap_or_default())
+    /// `None`: a link that has gone meanwhile.
+    fn of(path: &Path, kind: fs::FileType) -> Option<What> {
+        let what = if kind.is_symlink() {
+            What::Link(fs::read_link(path).ok()?)
         } else if kind.is_dir() {
             What::Folder
         } else {
             What::File
-        }
+        };
+        Some(what)
     }
 }
 
@@ -442,8 +445,10 @@ impl TopFolders {
                 put.push(bytes_of(&top.folder.join(&name.0)));
             }
         }
-        // Recursive: what was put into it comes with it.
-        mount_bind_recursive(&upper, &top.folder).map_err(|errno| failed(errno.into()))?;
+        // Recursive: what was put into it comes with it. Of a folder that went before the one around it
+        // was looked at there is no place.
+        let laid = mount_bind_recursive(&upper, &top.folder).map_err(Into::into);
+        laid.or_else(if_gone).map_err(failed)?;
         Ok(put)
     }
 }
@@ -479,6 +484,10 @@ fn close(mount: &Mount) -> Result<(), String> {
     // A device could be written all the same.
     let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
     let flags = kept.fold(closed, |all, (_, flag)| all | *flag);
-    mount_remount(&mount.folder, flags, "")
-        .map_err(|errno| said(&format!("close {} to writing", shown(&mount.folder)), errno))
+    match mount_remount(&mount.folder, flags, "") {
+        // Others unmounted it meanwhile.
+        Err(_) if !mounted_here()?.contains(&mount.folder) => Ok(()),
+        closed => closed
+            .map_err(|errno| said(&format!("close {} to writing", shown(&mount.folder)), errno)),
+    }
 }

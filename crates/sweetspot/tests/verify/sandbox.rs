@@ -352,3 +352,40 @@ fn what_the_command_would_inherit_is_refused() {
     let output = with("9>>old.dat", &["--in-place"]);
     assert_ne!(output.status.code(), Some(2), "{output:?}");
 }
+
+/// Others mount and unmount, and remove the folders in which they did.
+#[test]
+fn what_others_mounted_goes_meanwhile() {
+    if !is_root() {
+        test_start::skip("mounting needs root");
+        return;
+    }
+    let place = Place::new(User::Ours);
+    let goes_on = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let others: Vec<_> = (0..8).map(|n| place.folder.path().join(format!("{n}"))).collect();
+            while goes_on.load(Ordering::Relaxed) {
+                for other in &others {
+                    fs::create_dir_all(other.join("work/disk")).unwrap();
+                    std::os::unix::fs::symlink("disk", other.join("work/link")).unwrap();
+                    let flags = rustix::mount::MountFlags::empty();
+                    rustix::mount::mount("none", other.join("work/disk"), "tmpfs", flags, None)
+                        .unwrap();
+                }
+                for other in &others {
+                    let flags = rustix::mount::UnmountFlags::DETACH;
+                    rustix::mount::unmount(other.join("work/disk"), flags).unwrap();
+                    fs::remove_dir_all(other).unwrap();
+                }
+            }
+        });
+        let copy = format!("{BUFFERED}cp in.dat out");
+        let failed = (0..3).find_map(|_| {
+            let output = place.verify(&[], &["sh", "-c", &copy]).output().unwrap();
+            (output.status.code() != Some(0)).then_some(output)
+        });
+        goes_on.store(false, Ordering::Relaxed);
+        assert!(failed.is_none(), "{failed:?}");
+    });
+}
