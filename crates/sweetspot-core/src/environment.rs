@@ -17,6 +17,8 @@ pub const STDIO: &str = "SWEETSPOT_STDIO";
 /// Asks the library to try itself and end the process: the path of the ledger once more. Set by the
 /// probe for the library.
 pub const PROBE: &str = "SWEETSPOT_PROBE";
+/// Lets programs be buffered under valgrind, too. Set by those who count the library's own instructions.
+pub const VALGRIND: &str = "SWEETSPOT_VALGRIND";
 /// Names a file instead of `sweetspot.toml`. Set by the user.
 pub const RULES: &str = "SWEETSPOT_RULES";
 /// Names the folder for the library's file. Set by the user.

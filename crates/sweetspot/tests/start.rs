@@ -259,6 +259,7 @@ fn a_process_that_cannot_be_buffered_costs_nothing() {
         command.args(["dd", "if=in", "of=out", "bs=8", "status=none", records]);
         command.env("SWEETSPOT_CACHE", folder.path().join("cache")).env_remove("SWEETSPOT");
         command.env_remove("SWEETSPOT_LEDGER").env_remove("IO_BUFFER_SIZE");
+        command.env("SWEETSPOT_VALGRIND", "1");
         let output = command.current_dir(folder.path()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.code() != Some(0) {

@@ -113,6 +113,35 @@ fn a_sanitizer_that_is_preloaded_comes_first() {
     assert_fails(command.env("LD_PRELOAD", &named), 125, &["AddressSanitizer"]);
 }
 
+/// Valgrind is to find what the program does, where it does it.
+#[test]
+fn what_valgrind_runs_is_as_without_us() {
+    let place = Place::new();
+    let valgrind = "valgrind -q --track-fds=yes --trace-children=yes";
+    let script = r#"echo "[$LD_PRELOAD]"; sh -c 'echo "[$LD_PRELOAD]"; exec 4</dev/null'"#;
+    let start = [r#"exec $0 sh -c "$1""#, valgrind, script];
+    let native = Command::new("sh").arg("-c").args(start).output().unwrap();
+    if !stdout(&native).contains("vgpreload") {
+        return skip("valgrind");
+    }
+    let without_numbers = |output: &Output| {
+        stderr(output)
+            .lines()
+            .map(|line| {
+                line.trim_start_matches(|c: char| c == '=' || c.is_ascii_digit()).to_owned()
+            })
+            .collect::<Vec<_>>()
+    };
+    let run = |options: &[&str]| place.run(options, &[&["sh", "-c"][..], &start].concat());
+    for options in WAYS {
+        let output = run(options).output().unwrap();
+        assert_eq!(stdout(&output), stdout(&native));
+        assert_eq!(without_numbers(&output), without_numbers(&native));
+    }
+    let counted = run(&[]).env("SWEETSPOT_VALGRIND", "1").output().unwrap();
+    assert!(stdout(&counted).contains("sweetspot"), "{counted:?}");
+}
+
 #[test]
 fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
     let place = Place::new();
@@ -124,13 +153,15 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
     let run: [&OsStr; 4] = [sweetspot, "run".as_ref(), "--summary".as_ref(), "--".as_ref()];
     let copying: [&OsStr; 4] = [copy.as_ref(), "in.txt".as_ref(), "out.txt".as_ref(), "7".as_ref()];
     let filter = "a seccomp filter is in force";
+    // What is started under a filter that came later has no library that could say so.
+    let later = "the process gave up rights, or is confined";
     for (how, outside, inside) in [
         // Of the filter around `run` it is known that it refuses nothing that the library needs.
-        ("allow", "", filter),
-        ("deny", "", filter),
-        ("mark", "", filter),
-        ("hide", "", filter),
-        ("kill", filter, filter),
+        ("allow", "", later),
+        ("deny", "", later),
+        ("mark", "", later),
+        ("hide", "", later),
+        ("kill", filter, later),
         // No code is changed.
         ("code", "", ""),
     ] {

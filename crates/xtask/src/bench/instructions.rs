@@ -216,7 +216,8 @@ impl Counter<'_> {
         };
         if !verb.is_empty() {
             command = self.kit.command(&self.kit.sweetspot, self.folder.path());
-            command.args(verb);
+            // Else the library stays out of what valgrind runs.
+            command.args(verb).env(sweetspot_core::environment::VALGRIND, "1");
         }
         if let Under::Library(library) = under {
             command.env("LD_PRELOAD", library);

@@ -2,14 +2,16 @@
 //!
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
 //! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what
-//! we need, and AddressSanitizer refuses to start when it does not come first. Such a program gets an
-//! environment without us. Programs of other users (set-id) need no rule: their linker ignores us without a
+//! we need, AddressSanitizer refuses to start when it does not come first, and valgrind is to find the faults of the
+//! program, at the calls that make them. Such a program gets an environment without us. Programs of other users (set-id) need no rule: their linker ignores us without a
 //! word.
 //!
 //! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
 //! aside (`floor::aside`), without a descriptor that anybody could notice, and little is needed of the
-//! caller's stack, which may be a small alternate one. What cannot be told (a damaged file, a bad address)
-//! leaves the environment as it is; the kernel or the linker then says what is wrong.
+//! caller's stack, which may be a small alternate one. A file that cannot be read (a damaged one, a bad address,
+//! one that may only be executed) leaves the environment as it is; the kernel or the linker then says what is
+//! wrong. Where files cannot be looked at at all (under a filter of system calls, or where there can be no thread
+//! for it) the program starts without us.
 
 mod environment;
 
@@ -78,12 +80,9 @@ pub fn start<R>(
     given: Environment,
     start: impl FnOnce(Option<Environment>) -> R,
 ) -> R {
-    if is_filtered() {
-        // It may not be allowed to look.
-        return start(None);
-    }
     match Names::of(given) {
-        Some(names) if is_harmed(target, &names) => without(given, &names, start),
+        // Where it may not be allowed to look: nothing would be buffered there anyway.
+        Some(names) if is_filtered() || is_harmed(target, &names) => without(given, &names, start),
         _ => start(None),
     }
 }
@@ -112,15 +111,15 @@ fn is_harmed(target: Target, names: &Names) -> bool {
         // The linker would print an error where there is no room for us.
         return true;
     }
-    if elements(names.preload).any(is_address_sanitizer) {
+    if names.is_valgrind || elements(names.preload).any(is_address_sanitizer) {
         return true;
     }
     if matches!(target, Target::Unknown) {
         // It may be one that would be.
         return true;
     }
-    // Where nobody can look: as given.
-    aside::look_with(|| descriptor_of(target), || has_harmed_file(target, names)).unwrap_or(false)
+    // Where there can be no look it may be one, too.
+    aside::look_with(|| descriptor_of(target), || has_harmed_file(target, names)).unwrap_or(true)
 }
 
 /// The descriptor that is needed to look at a target's file; -1: none.

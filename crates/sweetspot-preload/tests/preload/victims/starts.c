@@ -1,8 +1,15 @@
 // Starts a program in every way that there is, as itself or (argument "nobody") as a user who may
-// read less, or with more variables than fit on a small stack ("many"), or when it has had a thread ("thread").
+// read less, or with more variables than fit on a small stack ("many"), or when it has had a thread ("thread"), and
+// in which closing a descriptor would be noticed ("queue"), or under a filter of system calls ("filter", "filter-many").
 #include "common.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 extern char **environ;
@@ -41,20 +48,49 @@ static void become(int way) {
     _exit(errno);
 }
 
+/* A queue tells this process of messages until any thread of it closes the queue, in whatever table. */
+static void be_told(void) {
+    char name[32];
+    snprintf(name, sizeof name, "/starts-%d", getpid());
+    struct mq_attr sizes = {.mq_maxmsg = 4, .mq_msgsize = 32};
+    struct sigevent nothing = {.sigev_notify = SIGEV_NONE};
+    mqd_t queue = mq_open(name, O_CREAT | O_RDWR, 0600, &sizes);
+    if (queue < 0 || mq_notify(queue, &nothing)) abort();
+    mq_unlink(name);
+}
+
+/* One by which a question that changes nothing would be the end: how memory is asked whether it can be read. */
+static void filter(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)-1, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) abort();
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();
+}
+
 int main(int count, char **words) {
+    const char *word = count > 1 ? words[1] : "";
     int status = 0;
     pid_t child = 0;
     program = "./target";
     setenv("PATH", "/no/such:.:/bin:/usr/bin", 1);
-    for (int i = 0; count > 1 && !strcmp(words[1], "many") && i < 2000; i++) {
+    for (int i = 0; strstr(word, "many") && i < 2000; i++) {
         char name[32];
         snprintf(name, sizeof name, "MANY_%d", i);
         setenv(name, "x", 1);
     }
     pthread_t thread;
-    if (count > 1 && !strcmp(words[1], "thread") && !pthread_create(&thread, NULL, nothing, NULL))
-        pthread_join(thread, NULL);
-    if (count > 1 && !strcmp(words[1], "nobody") && setuid(65534)) return 1;
+    bool has_threads = !strcmp(word, "thread") || !strcmp(word, "queue");
+    if (has_threads && !pthread_create(&thread, NULL, nothing, NULL)) pthread_join(thread, NULL);
+    if (!strcmp(word, "queue")) be_told();
+    if (!strncmp(word, "filter", 6)) filter();
+    if (!strcmp(word, "nobody") && setuid(65534)) return 1;
     for (int way = 0; way < 15; way++) {
         say("way %d", way);
         child = fork();

@@ -6,6 +6,7 @@ use core::ffi::c_char;
 use core::mem::MaybeUninit;
 
 use super::Environment;
+use crate::engine::spawns::is_filtered;
 use crate::floor::{next, sys};
 
 /// Our library in an environment.
@@ -13,6 +14,8 @@ pub(super) struct Names {
     /// The variable's text, its name included.
     pub(super) preload: &'static [u8],
     pub(super) ours: &'static [u8],
+    /// What starts in it is valgrind.
+    pub(super) is_valgrind: bool,
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -27,8 +30,20 @@ impl Names {
     pub(super) fn of(given: Environment) -> Option<Names> {
         let ours = next::own_path()?;
         let preload = variable(given, PRELOAD)?;
-        elements(preload).any(|element| element == ours).then_some(Names { preload, ours })
+        elements(preload).any(|element| element == ours).then(|| Names {
+            preload,
+            ours,
+            is_valgrind: is_valgrind(given),
+        })
     }
+}
+
+/// Whether an environment is the one that valgrind's launcher gives to valgrind, which no program that it runs
+/// gets to see. Not where it is to count our own instructions.
+#[unsafe(link_section = ".text.startup")]
+fn is_valgrind(given: Environment) -> bool {
+    variable(given, b"VALGRIND_LAUNCHER=").is_some()
+        && variable(given, b"SWEETSPOT_VALGRIND=").is_none()
 }
 
 /// An address of the program's where nothing can be read.
@@ -53,11 +68,13 @@ impl Readable {
         Readable { pages: [const { Cell::new(NO_PAGE) }; PAGES] }
     }
 
-    /// Whether this address can be read.
+    /// Whether this address can be read. Under a filter of system calls, which may kill for the question, all but
+    /// the first page is taken to be readable.
     fn is(&self, address: usize) -> bool {
         let page = address / PAGE_BYTES;
         let known = &self.pages[page % PAGES];
-        if known.get() != page && sys::is_readable(address) {
+        let is_readable = || if is_filtered() { page != 0 } else { sys::is_readable(address) };
+        if known.get() != page && is_readable() {
             known.set(page);
         }
         known.get() == page
@@ -144,7 +161,9 @@ pub(super) fn without<R>(
     // One with a bad address is the kernel's to refuse.
     let Some(count) = words(given) else { return start(None) };
     let bytes = (count + names.preload.len() / 8 + 1) * size_of::<usize>();
-    let Some(memory) = sys::map_memory(bytes) else {
+    // A filter may kill for a call.
+    let memory = if bytes <= SMALL_BYTES && is_filtered() { None } else { sys::map_memory(bytes) };
+    let Some(memory) = memory else {
         return match bytes <= SMALL_BYTES {
             true => without_on_stack(given, names, count, start),
             false => start(None),
@@ -163,7 +182,7 @@ fn words(given: Environment) -> Option<usize> {
 }
 
 /// An environment that is put on the stack where no memory is to be had: under a limit on addresses
-/// or data that leaves no room for the library either.
+/// or data that leaves no room for the library either, or under a filter of system calls.
 const SMALL_BYTES: usize = 4096;
 
 #[cold]
