@@ -50,6 +50,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
+    ("nameless", "$RUN $BIN/c/nameless pwrite"),
     ("neighbours", "$RUN $BIN/c/neighbours apart 0"),
     (
         "not_buffered",

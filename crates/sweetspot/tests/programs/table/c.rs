@@ -456,6 +456,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "the ledger's name is removed while bytes wait",
+        build: &[C("nameless")],
+        command: "for way in pwrite stream read size append; do $RUN $BIN/c/nameless $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what another process wrote is synced",
         build: &[C("overlap")],
         command: "$RUN $BIN/c/overlap sync",
