@@ -44,6 +44,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("given_away", "$RUN $BIN/c/given_away"),
     ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear <> outside"),
+    ("hidden", "$RUN $BIN/c/hidden hidden"),
     ("high_numbers", "$RUN $BIN/c/high_numbers"),
     ("ignored_faults", "$RUN $BIN/c/ignored_faults"),
     ("input", "for way in duplicates sends moves; do $RUN $BIN/c/input $way < in.txt; done"),

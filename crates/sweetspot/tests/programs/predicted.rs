@@ -251,6 +251,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "flushes and advice at any moment", HANDLERS),
     ("c_sharing", "one call over what waits, by a descriptor that was given", APART),
     ("c_sharing", "the ledger's name is removed while bytes wait", APART),
+    ("c_sharing", "stores by a process that may not be looked at", APART),
+    ("c_sharing", "stores by a process that writes a title over its environment", APART),
     ("c_sharing", "handlers begin while descriptors are duplicated", TIMING),
     ("c_sharing", "one description, many holders", UNSEEN),
     ("c_sharing", "one file, many descriptions", "`profile` tells files apart by their paths"),
