@@ -16,6 +16,7 @@ enum { RECORD = 10, RECORDS = 500, AT = 4003, ONE = 40, OTHER = 41, READY = 42, 
 static const char *const ways[] = {
     "write", "writev", "pwrite", "pwritev", "pwritev2", "pwritev2, at the offset", "raw writev", "raw pwrite",
     "raw pwritev", "raw pwritev2", "aio_write", "lio_listio", "dprintf", "stream", "stream at the end", "perror",
+    "stream of its own", "stream of its own without a buffer", "stream after dup2",
 };
 static const char *const kins[] = {"forked", "opened", "again"};
 enum { WAYS = sizeof ways / sizeof *ways, KINS = sizeof kins / sizeof *kins };
@@ -28,6 +29,20 @@ static void asynchronously(int is_list) {
     if (is_list) lio_listio(LIO_WAIT, several, 1, NULL);
     else aio_write(&block);
     while (aio_error(&block) == EINPROGRESS) aio_suspend(list, 1, NULL);
+}
+
+/* The standard stream of a way leads to the file, without a call that the library would see. */
+static void lead(const char *way) {
+    if (!strncmp(way, "stream", 6) && !strstr(way, "own") && !strstr(way, "dup2")) raw(SYS_dup3, OTHER, 1, 0, 0);
+    if (!strcmp(way, "perror")) raw(SYS_dup3, OTHER, 2, 0, 0);
+}
+
+static void by_stream(const char *way) {
+    FILE *stream = strstr(way, "own") ? fdopen(OTHER, "r+") : stdout;
+    if (strstr(way, "without")) setvbuf(stream, NULL, _IONBF, 0);
+    if (strstr(way, "dup2")) dup2(OTHER, 1);
+    putc('X', stream);
+    if (!strstr(way, "end")) fflush(stream);
 }
 
 /* One call, at the position of the other description where none is given. */
@@ -47,16 +62,16 @@ static void overwrite(const char *way) {
     if (!strcmp(way, "aio_write")) asynchronously(0);
     if (!strcmp(way, "lio_listio")) asynchronously(1);
     if (!strcmp(way, "dprintf")) dprintf(OTHER, "X");
-    /* Without a call that the library would see. */
-    if (strstr(way, "stream")) raw(SYS_dup3, OTHER, 1, 0, 0), putchar('X');
-    if (!strcmp(way, "stream")) fflush(stdout);
-    if (!strcmp(way, "perror")) raw(SYS_dup3, OTHER, 2, 0, 0), perror("X");
+    if (!strncmp(way, "stream", 6)) by_stream(way);
+    if (!strcmp(way, "perror")) perror("X");
 }
 
 static void second(const char *way, const char *kin) {
     char byte;
     if (!strcmp(kin, "opened")) close(open("/dev/null", O_WRONLY));
     raw(SYS_read, READY, (long)&byte, 1, 0);
+    /* Another program was given it so, by `first`. */
+    if (strcmp(kin, "again")) lead(way);
     overwrite(way);
     /* At the end of the stream it is the end of this process that tells. */
     if (strcmp(way, "stream at the end")) raw(SYS_close, DONE, 0, 0, 0), _exit(0);
@@ -76,7 +91,7 @@ static void first(const char *program, const char *way, const char *kin) {
     if (child == 0) {
         raw(SYS_dup3, ready[0], READY, 0, 0), raw(SYS_dup3, done[1], DONE, 0, 0);
         raw(SYS_close, done[1], 0, 0, 0), raw(SYS_close, ready[1], 0, 0, 0);
-        if (!strcmp(kin, "again")) execl(program, program, way, kin, NULL), _exit(9);
+        if (!strcmp(kin, "again")) lead(way), execl(program, program, way, kin, NULL), _exit(9);
         second(way, kin);
     }
     raw(SYS_close, done[1], 0, 0, 0);
@@ -105,14 +120,11 @@ static void refused(void) {
     }
 }
 
-/* Streams of another program are not seen before it has a buffer or a child of its own. */
-static int is_seen(const char *way, const char *kin) { return !strstr(way, "stream") || strcmp(kin, "again"); }
-
 int main(int count, char **words) {
     int wrong = 0, status;
     if (count > 2) second(words[1], words[2]);
     for (int i = 0; i < WAYS * KINS; i++) {
-        if (is_seen(ways[i / KINS], kins[i % KINS]) && fork() == 0) first(words[0], ways[i / KINS], kins[i % KINS]);
+        if (fork() == 0) first(words[0], ways[i / KINS], kins[i % KINS]);
         /* Some at a time: on a busy machine what waits would leave by its age. */
         if (i % 8 == 7)
             while (wait(&status) > 0) wrong += status != 0;

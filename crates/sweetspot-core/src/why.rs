@@ -36,6 +36,8 @@ pub enum Why {
     NotAnswered,
     /// The guard found no folder in which to note what is pending.
     NotNoted,
+    /// The ledger's name is gone, so programs that are started do not find what waits.
+    NotFound,
     /// The file system is nearly full.
     DiskNearlyFull,
     /// A limit on the size of files is set.
@@ -101,6 +103,7 @@ impl Why {
         Why::HandleRefused,
         Why::NotAnswered,
         Why::NotNoted,
+        Why::NotFound,
         Why::DiskNearlyFull,
         Why::FileSizeLimit,
         Why::Budget,
@@ -152,6 +155,9 @@ impl Why {
             Why::NotAnswered => "over before the guard had answered",
             Why::NotNoted => {
                 "no folder to note what is pending; set XDG_STATE_HOME to one of yours"
+            }
+            Why::NotFound => {
+                "the run's file in /dev/shm was removed (systemd-logind does so at a logout, if RemoveIPC=yes)"
             }
             Why::DiskNearlyFull => "the file system is nearly full",
             Why::FileSizeLimit => "a limit on file size is set",

@@ -23,6 +23,7 @@ pub mod alone;
 mod deaths;
 mod handles;
 mod living;
+mod name;
 mod place;
 mod room;
 mod writers;
@@ -114,6 +115,7 @@ fn prepare(
         states: states[0].to_vec(),
         costs: states[1].to_vec(),
         note: OnceLock::new(),
+        is_nameless: AtomicBool::new(false),
         held: (0..ENTRIES_MAX).map(|_| Held::default()).collect(),
         watch: Mutex::new(Watch::default()),
         epoll: Epoll::new()?,
@@ -169,6 +171,8 @@ struct Guard {
     costs: Vec<PathBuf>,
     /// The note, made before the first grant; `None`: it could not be made.
     note: OnceLock<Option<Note>>,
+    /// The path led elsewhere, or nowhere, at some look.
+    is_nameless: AtomicBool,
     held: Vec<Held>,
     watch: Mutex<Watch>,
     epoll: Epoll,

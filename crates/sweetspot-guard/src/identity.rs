@@ -98,6 +98,17 @@ pub(crate) fn said_of_memory(pid: u32, name: &str) -> Vec<u8> {
         .unwrap_or_default()
 }
 
+/// Whether a process is the user's who runs this one, whatever rights it has besides.
+pub(crate) fn is_of_this_user(pid: u32) -> bool {
+    let user = |process: &str| {
+        let said = sys::read_in_proc(&format!("{process}/status")).ok()?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let line = said.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        line.split_ascii_whitespace().next().map(str::to_owned)
+    };
+    user(&pid.to_string()).is_some_and(|theirs| user("self").is_some_and(|own| own == theirs))
+}
+
 /// Whether the process has the file mapped. A process that cannot be looked into has not.
 pub(crate) fn maps_file(pid: u32, device: u64, inode: u64) -> bool {
     let maps = said_of_memory(pid, "maps");

@@ -13,7 +13,6 @@ use crate::buffer;
 use crate::failure::Failure;
 use crate::home;
 use crate::named;
-use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use std::ffi::OsStr;
@@ -114,6 +113,23 @@ pub fn load(
     };
     let rules = parse(&text, &path, warnings)?;
     Ok(Config { path: Some(path), rules })
+}
+
+/// To be asked of a file that is named where run after run is to read it: a pipe can be read only once.
+///
+/// # Errors
+/// It is neither a file nor `/dev/null`.
+pub fn check_lasts(path: &Path) -> Result<(), Failure> {
+    let is_null = |found: &Metadata| {
+        std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == found.rdev())
+    };
+    match path.metadata() {
+        Ok(found) if !found.is_file() && !found.is_dir() && !is_null(&found) => {
+            Err(Failure::own(format!("{}: {NO_FILE}, and each run is to read it", shown(path)))
+                .next("put the rules into a file, or take none at all: --config /dev/null"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where `tune --machine` keeps what `auto` means in which folder.
@@ -247,6 +263,9 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
     let io = |error: std::io::Error| {
         let next = match error.kind() {
             ErrorKind::NotFound => format!("check the name: ls -l {}", quoted(path)),
+            ErrorKind::TimedOut => {
+                format!("start its writer first, such as: cat {FILE_NAME} > {} &", quoted(path))
+            }
             ErrorKind::PermissionDenied => format!("try: chmod u+r {}", quoted(path)),
             _ => "or take no rules at all: --config /dev/null".to_string(),
         };
@@ -256,14 +275,15 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
         let next = format!("name the file in it: --config {}", quoted(path.join(FILE_NAME)));
         return Err(unreadable("it is a folder", next));
     }
-    let flags = match waiting {
-        Waiting::Allowed => OFlags::empty(),
-        Waiting::Never => OFlags::NONBLOCK | OFlags::NOCTTY,
+    let bytes = match waiting {
+        Waiting::Allowed => {
+            named::open_written(path).and_then(|written| named::rest(written, FILE_MEBIBYTES_MAX))
+        }
+        Waiting::Never => {
+            named::open_at_once(path).and_then(|file| named::rest(file, FILE_MEBIBYTES_MAX))
+        }
     };
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| io(errno.into()))?;
-    let file = std::fs::File::from(file);
-    let bytes = named::rest(file, FILE_MEBIBYTES_MAX).map_err(io)?;
+    let bytes = bytes.map_err(io)?;
     String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + memchr::memchr_iter(b'\n', &error.as_bytes()[..error.utf8_error().valid_up_to()])

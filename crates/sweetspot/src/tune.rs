@@ -21,6 +21,7 @@ pub mod stored;
 mod trial;
 
 use crate::arguments::Tune;
+use crate::config;
 use crate::environment::Environment;
 use crate::experiment::{Interrupts, lab};
 use crate::failure::Failure;
@@ -175,7 +176,11 @@ fn rules_file(
         Some(kept) => rules::RulesFile::usual(&kept.at),
         None => rules::RulesFile::of(arguments.config.as_deref(), trial.folder())?,
     };
-    if !arguments.keep_rules && !arguments.dry_run {
+    if arguments.keep_rules {
+        // It is only to be read, so it has to be there.
+        let named = config::named(arguments.config.as_deref());
+        named.map(|path| config::load(Some(&path), None, &mut Vec::new())).transpose()?;
+    } else if !arguments.dry_run {
         file.check()?;
     }
     Ok(file)

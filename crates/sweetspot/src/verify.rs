@@ -179,6 +179,7 @@ fn rules(arguments: &Verify) -> Result<Option<PathBuf>, Failure> {
     let mut warnings = Vec::new();
     let here = std::env::current_dir().ok();
     let named = config::named(arguments.config.as_deref());
+    named.as_deref().map(config::check_lasts).transpose()?;
     let config = config::load(named.as_deref(), here.as_deref(), &mut warnings)?;
     let is_mistake = |warning: &String| warning.contains(buffer::NO_SIZE);
     let (mut mistakes, others): (Vec<_>, Vec<_>) = warnings.into_iter().partition(is_mistake);

@@ -170,6 +170,9 @@ impl Handles {
         }
         self.clock_advanced = Instant::now();
         header.clock.fetch_add(1, SeqCst);
+        if !self.guard.is_found() {
+            self.guard.recall_all();
+        }
         let waits = self.look_for_the_quiet();
         let is_wanted = wanted == CLOCK_WANTED || waits;
         let next = if is_wanted { CLOCK_UNWANTED } else { CLOCK_STANDS };
@@ -313,7 +316,7 @@ impl Handles {
     ) -> Result<(), Refused> {
         let guard = self.guard;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
-        if !guard.leaves_reserve(handle) {
+        if !guard.leaves_reserve(handle) || !guard.is_found() {
             return Err(Refused);
         }
         let status = sys::status(handle)?;

@@ -61,7 +61,7 @@ impl Guard {
     /// What is to be taken of the process of a slot, whether it is quiet or not. Words of which nothing
     /// waits belong to it: that they are still the same shows that all were so at one moment. What
     /// the process itself is writing is left to it.
-    fn all_of(&self, slot: u32) -> quiet::Take {
+    pub(super) fn all_of(&self, slot: u32) -> quiet::Take {
         let its_own = self.held_entries().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
         let words = its_own.map(|(index, entry)| (index, entry.word.load(SeqCst)));
         words.filter(|(_, word)| owner_of(*word) == Owner::Nobody).collect()

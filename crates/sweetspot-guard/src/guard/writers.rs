@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -36,9 +37,11 @@ pub(super) struct Asked<'a> {
     pub(super) adds: bool,
 }
 
-/// Who may write to a file besides the asker. One that may not be looked at does not count.
+/// Who may write to a file besides the asker. One that may not be looked at may have anything open.
 #[derive(Default)]
 pub(super) struct Writers {
+    /// When the guard was started: nobody of the tree but the first process is older.
+    begun: Option<u64>,
     /// Processes that are no part of the tree, though they are children of the guard's parent. One of another
     /// tree stays that until it ends.
     strangers: HashSet<u32>,
@@ -68,7 +71,8 @@ impl Writers {
             if state_of(entry.state.load(SeqCst)) != STATE_ASKED {
                 return None;
             }
-            if is_open(pid, asked, &mut room)
+            if is_hidden(pid)
+                || is_open(pid, asked, &mut room)
                 || is_mapped(pid, file.inode, &guard.path)
                 || room == 0
             {
@@ -83,6 +87,11 @@ impl Writers {
     /// have ended. They have become children of the process that the guard has become a child of.
     fn tree(&mut self, guard: &Guard) -> HashSet<u32> {
         let adopted: Vec<u32> = children(parent_id()).collect();
+        let start_ticks = |pid| identity::process_stat(pid).ok().map(|stat| stat.start_ticks);
+        let begun = *self.begun.get_or_insert_with(|| start_ticks(std::process::id()).unwrap_or(0));
+        let is_younger = |pid| start_ticks(pid).is_some_and(|ticks| ticks >= begun);
+        let ledger = sys::status(&guard.file).ok();
+        let maps_it = |pid| ledger.is_some_and(|it| identity::maps_file(pid, it.device, it.inode));
         self.strangers.retain(|pid| adopted.contains(pid));
         let mut left: Vec<u32> =
             guard.lock_watch().living.values().map(|(watched, _)| watched.pid).collect();
@@ -90,9 +99,15 @@ impl Writers {
             if self.strangers.contains(&pid) {
                 continue;
             }
-            match is_started_with(&guard.path, pid) {
-                true => left.push(pid),
-                false => drop(self.strangers.insert(pid)),
+            // It may have written a title over its environment, or let nobody look at it.
+            let is_told_otherwise =
+                || maps_it(pid) || is_hidden(pid) && identity::is_of_this_user(pid);
+            match (is_started_with(&guard.path, pid), is_younger(pid)) {
+                (true, _) => left.push(pid),
+                (false, true) if is_told_otherwise() => left.push(pid),
+                // It may be about to map the ledger.
+                (false, true) => {}
+                (false, false) => drop(self.strangers.insert(pid)),
             }
         }
         let mut found = HashSet::new();
@@ -103,6 +118,15 @@ impl Writers {
         }
         found
     }
+}
+
+/// Whether a process lives that may not be looked at, as it has asked for (`PR_SET_DUMPABLE`), or as it has other
+/// rights than its user.
+fn is_hidden(pid: u32) -> bool {
+    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    // Its descriptors root may list even so, but not follow.
+    sys::open_in_proc(&format!("{pid}/maps"), libc::O_RDONLY).is_err_and(is_refused)
+        && identity::process_stat(pid).is_ok_and(|stat| !stat.is_zombie)
 }
 
 /// Whether a process was started with this ledger.

@@ -2,8 +2,8 @@
 //! whether they are buffered like any others.
 //!
 //! How they are made to be seen is the front's (`reach::streams`), which leaves its function here: it
-//! is called when the first buffer is about to open, or the first child to be made, so that a process without
-//! one and without the other pays nothing.
+//! is called when the first buffer is about to open, or the first child to be made, or a stream leads to a file
+//! that this process may have been given. A process without any of these pays nothing.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
@@ -11,8 +11,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::process as process_wide;
-use super::spawns::passive;
+use super::spawns::{is_filtered, is_spawned_child, passive};
 use super::{handlers, ledger, rules, table};
+use crate::floor::sys;
 
 /// Puts functions of ours in the way of the calls of streams.
 pub type Take = fn() -> Result<(), Why>;
@@ -64,6 +65,37 @@ pub fn are_taken() -> bool {
     }
     STATE.store(if taken.is_ok() { SEEN } else { UNSEEN }, Relaxed);
     taken.is_ok()
+}
+
+/// The standard streams that are written to.
+const WRITTEN: core::ops::RangeInclusive<i32> = libc::STDOUT_FILENO..=libc::STDERR_FILENO;
+
+/// At the start of a program: to what its standard streams lead it was given.
+#[unsafe(link_section = ".text.startup")]
+pub fn given() {
+    WRITTEN.for_each(lead_to);
+}
+
+/// A descriptor is now a duplicate of another one, and perhaps what a standard stream leads to.
+#[inline(always)]
+pub fn may_lead_to(fd: i32) {
+    if WRITTEN.contains(&fd) {
+        lead_to(fd);
+    }
+}
+
+/// A stream leads to a descriptor. What it writes to a file may come over what another process has waiting, and
+/// of a file that was given nobody may know that this process has it open. So its calls are seen from here on.
+pub fn lead_to(fd: i32) {
+    let is_untried = STATE.load(Relaxed) == UNTRIED;
+    if is_untried
+        && ledger::is_given()
+        && !is_spawned_child()
+        && !is_filtered()
+        && sys::status_at_hand(fd).is_some_and(|status| status.regular)
+    {
+        are_taken();
+    }
 }
 
 /// Whether they never will be: nothing can be buffered in this process.

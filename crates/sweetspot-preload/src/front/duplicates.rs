@@ -3,7 +3,7 @@
 use sweetspot_core::why::Why;
 
 use super::dispatch::{is_observed, pass_through};
-use crate::engine::duplicates;
+use crate::engine::{duplicates, streams};
 use crate::floor::atomic::has_threads;
 use crate::observer;
 
@@ -45,6 +45,7 @@ fn duplicated(old: i32, new: i32) {
         true => observer::duplicated(old, new),
         false => duplicates::duplicated(old, new),
     }
+    streams::may_lead_to(new);
 }
 
 /// Close-on-exec was set or cleared.

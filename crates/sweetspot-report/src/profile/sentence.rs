@@ -22,10 +22,11 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 23] = [
+const SENTENCES: [Why; 24] = [
     Why::NoGuard,
     Why::HandleRefused,
     Why::NotNoted,
+    Why::NotFound,
     Why::DiskNearlyFull,
     Why::FileSizeLimit,
     Why::Budget,

@@ -69,7 +69,8 @@ impl RulesFile {
     /// Where the one in force cannot be read or understood: each run would fail by it.
     pub fn of(explicit: Option<&Path>, folder: &Path) -> Result<RulesFile, Failure> {
         if let Some(path) = config::named(explicit) {
-            if path.is_file() {
+            config::check_lasts(&path)?;
+            if path.exists() {
                 config::load(Some(&path), None, &mut Vec::new())?;
             }
             return Ok(RulesFile::named(&path));

@@ -101,6 +101,23 @@ fn what_is_named_is_not_read_for_good() {
     check(&["bench", "fifo"], &["fifo"]);
     check(&["report", "fifo"], &["fifo: report cannot read this kind of file"]);
     check(&["tune", "--from", "fifo"], &["fifo: no recording"]);
+    check(
+        &["run", "--config=fifo", "true"],
+        &["fifo: cannot be read: nobody writes there", "cat sweetspot.toml > fifo &"],
+    );
+    let _socket = std::os::unix::net::UnixListener::bind(place.work().join("socket")).unwrap();
+    // Each of their runs would have to read it.
+    for rules in ["fifo", "socket", "/dev/zero", "link"] {
+        let parts = [rules, "no regular file, and each run is to read it", "--config /dev/null"];
+        check(&["tune", "--keep-rules", "--config", rules, "--", "true"], &parts);
+        check(&["tune", "--config", rules, "--", "true"], &parts);
+        let verify = ["verify", "--config", rules, "--", "true"];
+        assert_fails(&mut place.sweetspot(&verify), 2, &parts);
+    }
+    let missing = ["tune", "--keep-rules", "--config", "new.toml", "--", "true"];
+    check(&missing, &["new.toml: cannot be read", "ls -l new.toml"]);
+    let folder = ["tune", "--keep-rules", "--config", ".", "--", "true"];
+    check(&folder, &[".: cannot be read: it is a folder", "--config ./sweetspot.toml"]);
     for device in ["/dev/full", "link"] {
         let tune = ["tune", "--keep-rules", "--store", device, "--", "true"];
         check(&tune, &[device, "no regular file", "--store FILE"]);

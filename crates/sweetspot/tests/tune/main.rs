@@ -146,6 +146,14 @@ fn a_size_that_is_faster_than_auto_becomes_a_rule() {
     assert!(rules.contains("program = \"sh\"\nbuffer = \"16K\"\n"), "{rules}");
 }
 
+/// Where the file that is named is still to be made, its runs read none.
+#[test]
+fn rules_may_go_to_a_new_file() {
+    let place = Place::new();
+    let options = ["--config=new.toml", "--within=100%"];
+    is_confirmed(&place.shell(&options, "sleep 0.1; echo said >out"));
+}
+
 #[test]
 fn the_answer_becomes_a_rule_that_run_uses() {
     let place = Place::new();

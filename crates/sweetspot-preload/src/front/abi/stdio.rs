@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 use super::Pointer;
 use super::process::starting_shell;
 use crate::engine::pass::Pass;
-use crate::engine::{changes, deaths, life};
+use crate::engine::{self, changes, deaths, life};
 use crate::floor::atomic::has_threads;
 use crate::floor::errno::{errno, set_errno};
 use crate::floor::next::{self, Next};
@@ -217,6 +217,9 @@ macro_rules! fdopens {
             dispatch::hand_over(fd);
             let stream = next(fd, mode);
             let mode = mode_of(mode);
+            if !stream.is_null() && mode != b"r" {
+                engine::streams::lead_to(fd);
+            }
             if !stream.is_null() && mode.first() == Some(&b'a') {
                 dispatch::flags_set(fd, libc::O_APPEND);
             }

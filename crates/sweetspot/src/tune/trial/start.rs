@@ -105,7 +105,8 @@ impl Trial<'_> {
     fn job(&self, way: &Way) -> Result<Job, Failure> {
         let command = self.arguments.command.iter().cloned();
         let with_run = |options: [OsString; 2]| -> Vec<OsString> {
-            let config = self.arguments.config.iter();
+            // One that is still to be made says nothing yet.
+            let config = self.arguments.config.iter().filter(|path| path.exists());
             let config = config.flat_map(|path| ["--config".into(), path.clone().into_os_string()]);
             let mut words = vec![own::FILE.into(), "run".into()];
             words.extend(options);

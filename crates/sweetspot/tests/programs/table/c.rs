@@ -456,6 +456,29 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "the ledger's name is removed while bytes wait",
+        build: &[C("nameless")],
+        command: "for way in pwrite stream read size append; do $RUN $BIN/c/nameless $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "stores by a process that may not be looked at",
+        build: &[C("hidden")],
+        needs: &["setpriv"],
+        // Root may look at every process.
+        command: "as=; [ $(id -u) = 0 ] && as='setpriv --bounding-set -all'; $as $RUN $BIN/c/hidden hidden",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "stores by a process that writes a title over its environment",
+        build: &[C("hidden")],
+        command: "$RUN $BIN/c/hidden titled",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what another process wrote is synced",
         build: &[C("overlap")],
         command: "$RUN $BIN/c/overlap sync",

@@ -109,24 +109,26 @@ pub fn take_tables() -> Result<(), Why> {
     let is_table = |five: &&[AtomicUsize]| {
         [READ, WRITE, SEEK, STAT].iter().all(|&leaf| holds(&five[leaf], leaf))
     };
-    let tables = || words.windows(LEAVES.len()).filter(is_table);
-    // All there are, and the one that has a name among them.
-    let reads = words.iter().filter(|word| holds(word, READ)).count();
-    let named = tables().any(|five| {
-        let distance = (five.as_ptr() as usize).wrapping_sub(found.address);
-        distance < TABLE_BYTES
-    });
-    if !named || reads != tables().count() {
+    // All there are, and the one that has a name among them; looked for once, as a program may do so at its start.
+    let mut tables: [&[AtomicUsize]; TABLES_MAX] = [&[]; TABLES_MAX];
+    let (mut count, mut named) = (0, false);
+    for (at, _) in words.iter().enumerate().filter(|(_, word)| holds(word, READ)) {
+        let five = words.get(at..at + LEAVES.len()).filter(is_table).ok_or(UNKNOWN)?;
+        *tables.get_mut(count).ok_or(UNKNOWN)? = five;
+        count += 1;
+        named |= (five.as_ptr() as usize).wrapping_sub(found.address) < TABLE_BYTES;
+    }
+    if !named {
         return Err(UNKNOWN);
     }
     let pages = next::whole_pages(relro);
     if !sys::protect(&pages, libc::PROT_READ | libc::PROT_WRITE) {
         return Err(Why::StreamsLocked);
     }
-    for five in tables() {
-        for (index, leaf) in LEAVES.iter().enumerate() {
-            if holds(&five[index], index) {
-                five[index].store((leaf.ours)(), Relaxed);
+    for five in tables.iter().take(count) {
+        for (word, (index, leaf)) in five.iter().zip(LEAVES.iter().enumerate()) {
+            if holds(word, index) {
+                word.store((leaf.ours)(), Relaxed);
             }
         }
     }
@@ -134,6 +136,8 @@ pub fn take_tables() -> Result<(), Why> {
     Ok(())
 }
 
+/// More than the seven that there are.
+const TABLES_MAX: usize = 32;
 /// A jump table has 21 words.
 const TABLE_BYTES: usize = 21 * size_of::<usize>();
 

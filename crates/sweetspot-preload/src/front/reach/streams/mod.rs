@@ -2,8 +2,8 @@
 //!
 //! They go to the kernel inside libc, where preloading does not reach. But each libc calls them through
 //! pointers that lie in data: glibc in tables that all streams share ([`glibc`]), musl in each stream
-//! ([`musl`]). Ours stand there from the first buffer or child on (with `--stdio`: from the start). They do what
-//! the engine wants and go on to the original.
+//! ([`musl`]). Ours stand there from the first buffer or child on, or since a stream leads to a file that was given
+//! (with `--stdio`: from the start). They do what the engine wants and go on to the original.
 //!
 //! No instruction is decoded or changed, so this holds where code may not be made writable
 //! (MemoryDenyWriteExecute), on every machine, and while other threads run.
@@ -43,6 +43,7 @@ pub fn start() {
     if !next::has_glibc() {
         let _ = musl::take_standard_streams();
     }
+    engine::streams::given();
 }
 
 /// libc has made a stream; null: it has not.
