@@ -38,7 +38,7 @@ pub use self::peek::{glance, glance_like_libc, peek};
 pub use self::seen::is_seen_to_change;
 use super::process::{acquire_point, begin_concurrency};
 use super::spawns::{is_filtered, is_spawned_child, passive};
-use super::{deaths, ledger};
+use super::{deaths, ledger, put_off};
 use crate::arch;
 use crate::floor::atomic::single_threaded;
 use crate::floor::backoff::Backoff;
@@ -357,7 +357,8 @@ extern "C" fn before_handler(
     let is_raised = signals::is_raised(signal, by_kernel);
     // SAFETY: and a valid context.
     unsafe {
-        if !is_raised && signals::defer(signal, info, context) {
+        let put_off = || put_off::put_off(signal, info, context, can_be_sent_again(signal, code));
+        if !is_raised && (signals::defer(signal, info, context) || put_off()) {
             return nothing;
         }
         if signal == libc::SIGTRAP && is_step(code) && signals::is_in_transition(context) {
@@ -380,6 +381,15 @@ extern "C" fn before_handler(
         _ => deaths::learned(),
     }
     program_handler(signal).unwrap_or(nothing)
+}
+
+/// Whether a signal that came with this code means the same when it is sent once again. One that can be queued comes
+/// after its like by then, which nobody can tell where a thread sent it to a thread: nothing comes with it.
+fn can_be_sent_again(signal: c_int, code: c_int) -> bool {
+    let is_for_once =
+        || PROGRAM[signal as usize].flags.load(Relaxed) & libc::SA_RESETHAND as u32 as u64 != 0;
+    let is_queued_alike = signals::can_be_queued(signal) && code == libc::SI_TKILL;
+    signals::is_deferrable(signal) || is_queued_alike && !is_for_once()
 }
 
 /// It was set when the kernel delivered the signal, even if it has been taken away since.

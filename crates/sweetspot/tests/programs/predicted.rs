@@ -226,6 +226,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_errors", "open, dup, close", "its busiest file never has a name"),
     ("c_errors", "write and pwrite", FAULTS),
     ("c_sharing", "a descriptor that another process fetches", LOOKS),
+    ("c_sharing", "a collector stops all threads by signals that are queued", TIMING),
+    ("c_sharing", "a collector writes while it has stopped all threads", TIMING),
     ("c_sharing", "a handler speaks in the middle of writes", TIMING),
     ("c_sharing", "a handler speaks while the position is in a window", HANDLERS),
     ("c_sharing", "a preloaded library that changes bytes", "another library answers its calls"),
