@@ -30,6 +30,7 @@ use core::sync::atomic::{
 };
 
 mod action;
+mod at_once;
 mod peek;
 mod seen;
 
@@ -350,6 +351,16 @@ extern "C" fn before_handler(
     info: *mut libc::siginfo_t,
     context: *mut c_void,
 ) -> usize {
+    begins(signal, info, context, None)
+}
+
+/// `kept`: the program's handler where it is not the one that is set now.
+fn begins(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    kept: Option<usize>,
+) -> usize {
     let nothing = no_handler as *const () as usize;
     // SAFETY: the kernel hands over valid information.
     let code = unsafe { (*info).si_code };
@@ -357,6 +368,7 @@ extern "C" fn before_handler(
     let is_raised = signals::is_raised(signal, by_kernel);
     // SAFETY: and a valid context.
     unsafe {
+        at_once::keep_handlers(context);
         let put_off = || put_off::put_off(signal, info, context, can_be_sent_again(signal, code));
         if !is_raised && (signals::defer(signal, info, context) || put_off()) {
             return nothing;
@@ -369,9 +381,10 @@ extern "C" fn before_handler(
     if is_fault(signal) {
         return before_fault(signal, info, context, by_kernel).unwrap_or(nothing);
     }
+    let handler = || kept.or_else(|| program_handler(signal)).unwrap_or(nothing);
     if is_raised {
         handler_begins(context);
-        return program_handler(signal).unwrap_or(nothing);
+        return handler();
     }
     acquire_point();
     handler_begins(context);
@@ -380,7 +393,7 @@ extern "C" fn before_handler(
         libc::SIGCHLD => deaths::signalled(),
         _ => deaths::learned(),
     }
-    program_handler(signal).unwrap_or(nothing)
+    handler()
 }
 
 /// Whether a signal that came with this code means the same when it is sent once again. One that can be queued comes

@@ -228,6 +228,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "a descriptor that another process fetches", LOOKS),
     ("c_sharing", "a collector stops all threads by signals that are queued", TIMING),
     ("c_sharing", "a collector writes while it has stopped all threads", TIMING),
+    ("c_sharing", "a handler sets what others do that have come with it", TIMING),
     ("c_sharing", "a handler speaks in the middle of writes", TIMING),
     ("c_sharing", "a handler speaks while the position is in a window", HANDLERS),
     ("c_sharing", "a preloaded library that changes bytes", "another library answers its calls"),

@@ -526,6 +526,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a handler sets what others do that have come with it",
+        build: &[C("at_once")],
+        command: "$RUN $BIN/c/at_once",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a handler speaks while the position is in a window",
         build: &[C("signals_window")],
         command: "$RUN $BIN/c/signals_window 1000",
