@@ -13,6 +13,7 @@
 //!               {g, Guard, n}    -> {g, Nobody, n}        it failed: they go on waiting
 //!   notice      {g, Returned, n} -> {g + 1, Nobody, 0}    the program knows
 //!   cancel      {g, Nobody, 0}   -> {g + 1, Nobody, 0}    an append in flight starts again
+//!   recall      {g, Nobody, 0}   -> {g, Returned, 0}      no append happens before the program has looked
 //! ```
 //!
 //! So program and guard never write at the same time, and neither writes what the other has written: a
@@ -28,6 +29,11 @@
 //! died) and of `Guard` (the guard died) are written again; `Returned` has none. Writing the same bytes
 //! to the same place twice is harmless as long as nobody else could have written in between: the reaper
 //! comes right after a death, and the next one compares the file's times first.
+//!
+//! Somebody else may *recall* an entry: nothing is to wait in it any more. He says so in a flag and then changes
+//! the word, of which nothing waits, to one that takes no append; what waits he has written. The program looks at the
+//! flag after each flush, before anything begins to wait. So either it sees the flag, or what it would append
+//! meets the changed word.
 //!
 //! The word is generic, so that `tests/pending.rs` can run every interleaving of it.
 
@@ -170,6 +176,21 @@ pub fn cancel(word: &impl Word) -> bool {
     length_unless_owned(now) == 0 && word.swap(now, flushed(now))
 }
 
+/// Sees to it that an append which the program has begun does not happen after this, whatever the program has looked
+/// at before: nothing of the file is to wait any more, as a flag says already. False: something waits, or is
+/// about to be in the file.
+pub fn recall(word: &impl Word) -> bool {
+    loop {
+        let now = word.load();
+        if length_unless_owned(now) != 0 {
+            return owner_of(now) == Owner::Returned;
+        }
+        if word.swap(now, owned_by(now, Owner::Returned)) {
+            return true;
+        }
+    }
+}
+
 /// Ends it: the bytes of `begun` are in the file, or could not be written and go on waiting. The program
 /// alone may do so, and nobody else changes the word meanwhile.
 pub fn end_flush(word: &impl Word, begun: u64, is_written: bool) {
@@ -227,6 +248,21 @@ mod tests {
         assert_eq!(word.load(), returned, "it keeps its length");
         assert_eq!(begin_flush(&word, returned), Found::Returned(returned));
         assert_eq!(word.load(), flushed(returned));
+    }
+
+    #[test]
+    fn what_is_recalled_takes_no_append_before_a_flush() {
+        let word = Given(Cell::new(flushed(0)));
+        assert!(recall(&word));
+        assert!(length_unless_owned(word.load()) > u64::from(u32::MAX), "it has no room");
+        assert_eq!(waiting_of(word.load()), 0);
+        assert!(recall(&word), "and once more");
+        let returned = word.load();
+        assert_eq!(begin_flush(&word, returned), Found::Returned(returned));
+        assert_eq!(word.load(), flushed(returned));
+        word.0.set(100);
+        assert!(!recall(&word));
+        assert_eq!(word.load(), 100, "what waits is written first");
     }
 
     #[test]

@@ -231,3 +231,36 @@ fn a_death_of_the_guard_leaves_what_it_took() {
         });
     }
 }
+
+/// As `write::begin_waiting` and the append after it, and a flush at the end; and somebody else who recalls the
+/// entry, has what waits written, and writes to the same place. Natively what he writes comes after every write
+/// that waited.
+#[test]
+fn nothing_comes_over_what_is_written_after_a_recall() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let is_recalled = Arc::new(AtomicU64::new(0));
+        let program = {
+            let (shared, is_recalled) = (Arc::clone(&shared), Arc::clone(&is_recalled));
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    // What is not appended passes through, which natively may come first or last.
+                    if is_recalled.load(SeqCst) == 0 {
+                        shared.append();
+                    }
+                    shared.flush();
+                }
+            })
+        };
+        is_recalled.store(1, SeqCst);
+        while !pending::recall(&shared.word) {
+            if pending::owner_of(pending::Word::load(&shared.word)) == Owner::Nobody {
+                shared.take();
+            }
+            thread::yield_now();
+        }
+        shared.file.store(OBSERVED, SeqCst);
+        program.join().unwrap();
+        assert_eq!(shared.file.load(SeqCst), OBSERVED);
+    });
+}

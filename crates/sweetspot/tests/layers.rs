@@ -61,6 +61,7 @@ const ENGINE: &[&str] = &[
     "others",
     // What it does.
     "deaths",
+    "put_off",
     "handlers",
     "handle",
     "space",

@@ -86,6 +86,21 @@ fn room_is_counted_in_the_blocks_of_the_file_system() {
 }
 
 #[test]
+fn each_read_reaches_a_server_that_makes_each_answer() {
+    check_program("direct", "each");
+}
+
+#[test]
+fn a_server_that_answers_when_all_is_there_is_asked_for_no_more() {
+    check_program("direct", "steps");
+}
+
+#[test]
+fn what_the_kernel_keeps_for_a_server_is_read() {
+    check_program("direct", "cached");
+}
+
+#[test]
 fn a_program_thaws_what_it_has_frozen() {
     check_program("answers", "freeze");
 }

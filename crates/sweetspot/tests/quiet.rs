@@ -185,6 +185,28 @@ fn check_tracer(victim: &Victim, way: &[&str]) {
     assert_eq!(victim.file().len(), 60_000);
 }
 
+/// Somebody opens a file while a write of this process has been found to be free to wait, and does not wait yet.
+#[test]
+fn nothing_waits_in_a_file_that_another_process_has_opened_meanwhile() {
+    /// Each look at the file takes as long, and one lies between.
+    const LATE: &str = "inject=fstat:delay_exit=300000";
+    const RUNS_MAX: usize = 3;
+    if Command::new("strace").arg("-V").output().is_err() {
+        return test_start::skip("strace is not installed");
+    }
+    let victim = Victim::of("recalled");
+    let run = || {
+        let options = ["run", "--buffer-size", "64K", "--max-age", "10000", "--"];
+        let mut command = victim.place.sweetspot(&options);
+        command.args(["strace", "-qqo", "/dev/null", "-e", "trace=fstat", "-e", LATE]);
+        let output = command.args([&victim.program, "file"]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // On a busy machine the write may itself come after the store.
+    let said = (0..RUNS_MAX).map(|_| run()).find(|said| !said.starts_with("late"));
+    assert_eq!(said.as_deref().unwrap_or("in time S\n"), "in time S\n");
+}
+
 /// The guard that holds the ledger which a program has mapped.
 fn guard_of(program: &str) -> Pid {
     let processes = || {

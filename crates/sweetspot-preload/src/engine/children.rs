@@ -15,7 +15,8 @@ use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
 use super::{
-    changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, streams, unseen,
+    changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, put_off, streams,
+    unseen,
 };
 use crate::floor::atomic::set_has_threads;
 
@@ -62,6 +63,7 @@ pub fn after_fork(child: i32) {
     if child == 0 {
         forget_all();
         file::release_all_locks();
+        put_off::forget();
         pool::release_lock();
         spawns::forget_all();
     }

@@ -9,6 +9,7 @@
 //! | `PASSED_ON` | the engine takes no part, and there is nothing to hear; what stands behind a hook may take part |
 //! | `COMPANY` | the end of another process may be heard of |
 //! | `LETS_GO` | the guard may still hold a file that was closed, which others can notice |
+//! | `PASSIVE_SPAWN` | of those reasons, how many vforks and spawns are in progress |
 //! | `PENDING` | how many files have pending bytes |
 //!
 //! Invariants: each part is changed by an addition of its own, so that none loses another's change;
@@ -31,8 +32,12 @@ pub const PASSIVE_BEFORE_START: u32 = 1 << 4;
 pub const PASSIVE_OFF: u32 = 1 << 5;
 /// The process ends, gave up rights, or does what cannot be followed: its calls pass through for good.
 pub const PASSIVE_FOR_GOOD: u32 = 1 << 6;
-/// A vfork or spawn is in progress; see `engine::children`.
-pub const PASSIVE_SPAWN: u32 = 1 << 7;
+/// Vforks and spawns in progress: a count, of which there are no more than `engine::spawns` knows. One word with the rest,
+/// so that the end of one takes nothing away from another that begins.
+pub const PASSIVE_SPAWN: u32 = 0x7f << 12;
+const ONE_SPAWN: u32 = 1 << 12;
+/// So many it can count.
+pub const SPAWNS_MAX: usize = (PASSIVE_SPAWN / ONE_SPAWN) as usize;
 /// All of them.
 pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;
 /// A summary is wanted, and its ledger is mapped.
@@ -46,8 +51,8 @@ pub const LETS_GO: u32 = 1 << 10;
 /// each transfer is looked at. It concerns nothing before a call.
 pub const COMPANY: u32 = 1 << 11;
 /// Files with pending bytes: a count, of which there are fewer than open files.
-const PENDING: u32 = 0xffff << 16;
-const ONE_PENDING: u32 = 1 << 16;
+const PENDING: u32 = 0x1fff << 19;
+const ONE_PENDING: u32 = 1 << 19;
 /// So many files it can count.
 pub const PENDING_MAX: usize = (PENDING / ONE_PENDING) as usize;
 
@@ -106,6 +111,16 @@ pub fn set(bits: u32) {
 /// Clears bits.
 pub fn clear(bits: u32) {
     CONCERNS.fetch_and(!bits, SeqCst);
+}
+
+/// One more vfork or spawn is in progress.
+pub fn spawn_began() {
+    CONCERNS.fetch_add(ONE_SPAWN, SeqCst);
+}
+
+/// One less.
+pub fn spawn_ended() {
+    CONCERNS.fetch_sub(ONE_SPAWN, SeqCst);
 }
 
 /// Whether there is anything that must be done before others are told anything: pending bytes, or files that

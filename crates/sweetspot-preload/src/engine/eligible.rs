@@ -60,5 +60,12 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     if acquires_unseen && !rules::is_unobserved(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }
-    Ok(if file_system.is_fuse() { Trust::Nothing } else { Trust::Times })
+    if !file_system.is_fuse() {
+        return Ok(Trust::Times);
+    }
+    // Its server makes an answer for each read, perhaps only when all is there that was asked for.
+    match sys::is_direct_by_server(fd) {
+        true => Err(Refusal::Final(Why::OpenFlags)),
+        false => Ok(Trust::Nothing),
+    }
 }

@@ -30,6 +30,7 @@ use core::sync::atomic::{
 };
 
 mod action;
+mod at_once;
 mod peek;
 mod seen;
 
@@ -38,7 +39,7 @@ pub use self::peek::{glance, glance_like_libc, peek};
 pub use self::seen::is_seen_to_change;
 use super::process::{acquire_point, begin_concurrency};
 use super::spawns::{is_filtered, is_spawned_child, passive};
-use super::{deaths, ledger};
+use super::{deaths, ledger, put_off};
 use crate::arch;
 use crate::floor::atomic::single_threaded;
 use crate::floor::backoff::Backoff;
@@ -350,6 +351,16 @@ extern "C" fn before_handler(
     info: *mut libc::siginfo_t,
     context: *mut c_void,
 ) -> usize {
+    begins(signal, info, context, None)
+}
+
+/// `kept`: the program's handler where it is not the one that is set now.
+fn begins(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    kept: Option<usize>,
+) -> usize {
     let nothing = no_handler as *const () as usize;
     // SAFETY: the kernel hands over valid information.
     let code = unsafe { (*info).si_code };
@@ -357,7 +368,9 @@ extern "C" fn before_handler(
     let is_raised = signals::is_raised(signal, by_kernel);
     // SAFETY: and a valid context.
     unsafe {
-        if !is_raised && signals::defer(signal, info, context) {
+        at_once::keep_handlers(context);
+        let put_off = || put_off::put_off(signal, info, context, can_be_sent_again(signal, code));
+        if !is_raised && (signals::defer(signal, info, context) || put_off()) {
             return nothing;
         }
         if signal == libc::SIGTRAP && is_step(code) && signals::is_in_transition(context) {
@@ -368,9 +381,10 @@ extern "C" fn before_handler(
     if is_fault(signal) {
         return before_fault(signal, info, context, by_kernel).unwrap_or(nothing);
     }
+    let handler = || kept.or_else(|| program_handler(signal)).unwrap_or(nothing);
     if is_raised {
         handler_begins(context);
-        return program_handler(signal).unwrap_or(nothing);
+        return handler();
     }
     acquire_point();
     handler_begins(context);
@@ -379,7 +393,16 @@ extern "C" fn before_handler(
         libc::SIGCHLD => deaths::signalled(),
         _ => deaths::learned(),
     }
-    program_handler(signal).unwrap_or(nothing)
+    handler()
+}
+
+/// Whether a signal that came with this code means the same when it is sent once again. One that can be queued comes
+/// after its like by then, which nobody can tell where a thread sent it to a thread: nothing comes with it.
+fn can_be_sent_again(signal: c_int, code: c_int) -> bool {
+    let is_for_once =
+        || PROGRAM[signal as usize].flags.load(Relaxed) & libc::SA_RESETHAND as u32 as u64 != 0;
+    let is_queued_alike = signals::can_be_queued(signal) && code == libc::SI_TKILL;
+    signals::is_deferrable(signal) || is_queued_alike && !is_for_once()
 }
 
 /// It was set when the kernel delivered the signal, even if it has been taken away since.

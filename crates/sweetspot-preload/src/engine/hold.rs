@@ -3,14 +3,15 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::file::{Held, OpenFile};
+use super::put_off::{self, appender};
 use super::{flush, handle, inodes, lane};
 use crate::floor::atomic::{Threads, swap};
 use crate::floor::backoff::Backoff;
 use crate::floor::{clock, sys};
 
 /// How long another thread's append may hold the lock, in milliseconds, before it is taken for one
-/// that a signal handler has left for good. An append copies a few hundred bytes; a thread that is
-/// merely not scheduled is back sooner.
+/// that a signal handler has left for good: one that could not be put off (`put_off`). An append copies a
+/// few hundred bytes; a thread that is merely not scheduled is back sooner.
 const STEAL_MS: u64 = 1000;
 
 /// In a lock word: held by a transition, which always ends.
@@ -29,12 +30,12 @@ impl OpenFile {
                 if swap(&self.lock, 0, me | TRANSITION) {
                     return Held { file: self, nested: false };
                 }
-            } else if holder == me {
+            } else if appender(holder) == me {
                 if !self.append_was_left() {
                     return Held { file: self, nested: true };
                 }
                 // Only a guess: a coroutine that a handler left goes on later, on a stack of its own.
-                if swap(&self.lock, me, me | TRANSITION) {
+                if swap(&self.lock, holder, me | TRANSITION) {
                     return self.taken_over();
                 }
             } else if backoff.is_late() {
@@ -73,7 +74,7 @@ impl OpenFile {
 
     /// Whether an append of this thread was interrupted, and goes on when its handler returns.
     pub fn is_append_interrupted(&self) -> bool {
-        self.lock.load(Relaxed) == sys::thread_pointer()
+        appender(self.lock.load(Relaxed)) == sys::thread_pointer()
     }
 
     /// Takes the lock for an append, without blocking signals; false if it is held.
@@ -97,10 +98,23 @@ impl OpenFile {
         match threads {
             Threads::One => self.lock.store(0, Relaxed),
             Threads::Several => {
-                threads.swap(&self.lock, sys::thread_pointer(), 0);
+                if !threads.swap(&self.lock, sys::thread_pointer(), 0) {
+                    self.leave_disturbed();
+                }
             }
         }
         threads
+    }
+
+    /// The same where the append was taken over, a handler ran above it, or some are put off.
+    #[cold]
+    #[inline(never)]
+    fn leave_disturbed(&self) {
+        let word = self.lock.load(Relaxed);
+        if appender(word) == sys::thread_pointer() {
+            swap(&self.lock, word, 0);
+        }
+        put_off::deliver();
     }
 }
 

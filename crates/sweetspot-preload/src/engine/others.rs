@@ -12,7 +12,7 @@ use sweetspot_core::ledger::{
     Entry, Ledger, PLACE_NOWHERE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE,
     Slot, state_of,
 };
-use sweetspot_core::pending::{Owner, length_of, owner_of, waiting_of};
+use sweetspot_core::pending::{self, Owner, length_of, owner_of, waiting_of};
 use sweetspot_core::unwritten::RECALLED;
 
 pub use self::write_out::write_out;
@@ -205,9 +205,10 @@ fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
     write_recalled_out(ledger, index);
 }
 
-/// Nothing of an entry is to wait any more.
+/// Nothing of an entry is to wait any more: neither what its process is about to append, nor what it thinks of later.
 fn recall_entry(entry: &Entry) {
     entry.is_recalled.fetch_max(RECALLED, SeqCst);
+    pending::recall(&entry.word);
 }
 
 /// Another process, found in the ledger by its number, or by that of one of its threads.

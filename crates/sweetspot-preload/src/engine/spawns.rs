@@ -11,7 +11,7 @@ use core::sync::atomic::{
 
 use super::concerns;
 use super::process::{
-    PASSIVE_SPAWN, clear_passive, passive_reasons, set_passive, set_under_seccomp, under_seccomp,
+    PASSIVE_SPAWN, clear_passive, passive_reasons, set_under_seccomp, under_seccomp,
 };
 use crate::floor::sys;
 
@@ -43,9 +43,8 @@ pub fn count_fork(begins: bool) {
 /// others may get their stacks, and with them their thread pointers.
 pub fn forget_all() {
     FORKING.store(0, Relaxed);
-    if SPAWNING.swap(0, Relaxed) != 0 {
+    if passive_reasons() & PASSIVE_SPAWN != 0 {
         SPAWNERS.iter().for_each(|spawner| spawner.thread.store(0, Relaxed));
-        FILTERED.store(false, Relaxed);
         clear_passive(PASSIVE_SPAWN);
     }
 }
@@ -56,16 +55,22 @@ struct Spawner {
     process: AtomicI32,
     /// The list of file actions by which they spawn; 0: none.
     actions: AtomicUsize,
+    /// Whether the child has asked for a seccomp filter, which its parent is not under.
+    is_filtered: AtomicBool,
 }
 
 const SPAWNERS_MAX: usize = 64;
 
-static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
-    Spawner { thread: AtomicU64::new(0), process: AtomicI32::new(0), actions: AtomicUsize::new(0) }
-}; SPAWNERS_MAX];
+const _: () = assert!(SPAWNERS_MAX < concerns::SPAWNS_MAX);
 
-#[unsafe(link_section = ".data")]
-static SPAWNING: AtomicU32 = AtomicU32::new(0);
+static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
+    Spawner {
+        thread: AtomicU64::new(0),
+        process: AtomicI32::new(0),
+        actions: AtomicUsize::new(0),
+        is_filtered: AtomicBool::new(false),
+    }
+}; SPAWNERS_MAX];
 
 /// What is called in the parent, once it goes on; a function of what starts processes.
 #[unsafe(link_section = ".data")]
@@ -82,8 +87,8 @@ pub fn begin(actions: usize, goes_on: fn()) -> bool {
     let Some(spawner) = SPAWNERS.iter().find(is_free) else { return false };
     spawner.process.store(sys::process_id(), Relaxed);
     spawner.actions.store(actions, Relaxed);
-    SPAWNING.fetch_add(1, Relaxed);
-    set_passive(PASSIVE_SPAWN);
+    spawner.is_filtered.store(false, Relaxed);
+    concerns::spawn_began();
     true
 }
 
@@ -103,16 +108,13 @@ pub fn ended() -> Option<usize> {
 /// After [`ended`]: this thread takes part again.
 pub fn end() {
     count_fork(false);
-    if SPAWNING.fetch_sub(1, Relaxed) == 1 {
-        FILTERED.store(false, Relaxed);
-        clear_passive(PASSIVE_SPAWN);
-    }
+    concerns::spawn_ended();
 }
 
 /// Whether the reasons to be passive hold for this thread: the slow half of [`passive`].
 #[cold]
 fn still_passive() -> bool {
-    if passive_reasons() != PASSIVE_SPAWN {
+    if passive_reasons() & !PASSIVE_SPAWN != 0 {
         return true;
     }
     let me = sys::thread_pointer();
@@ -148,30 +150,56 @@ pub fn is_left_behind() -> bool {
     LEAVES_BEHIND.load(Relaxed) && LEAVES_BEHIND.swap(false, Relaxed)
 }
 
-/// Whether the child of a vfork has asked for a seccomp filter, which its parent is not under.
-#[unsafe(link_section = ".data")]
-static FILTERED: AtomicBool = AtomicBool::new(false);
-
 /// A seccomp filter is asked for.
 pub fn filtering() {
-    match is_spawned_child() {
-        true => FILTERED.store(true, Relaxed),
-        false => set_under_seccomp(),
+    match spawner_of_child() {
+        Some(spawner) => spawner.is_filtered.store(true, Relaxed),
+        None => set_under_seccomp(),
     }
 }
 
 /// Whether one is in force that may kill for a call of ours.
 pub fn is_filtered() -> bool {
-    under_seccomp() || FILTERED.load(Relaxed) && is_spawned_child()
+    let is_child = || spawner_of_child().is_some_and(|spawner| spawner.is_filtered.load(Relaxed));
+    under_seccomp() || is_child()
 }
 
 /// Whether this is the child of a vfork or spawn, which runs in its parent's memory.
 pub fn is_spawned_child() -> bool {
+    spawner_of_child().is_some()
+}
+
+/// The thread that waits for this process, if it is the child of a vfork or spawn.
+fn spawner_of_child() -> Option<&'static Spawner> {
     if passive_reasons() & PASSIVE_SPAWN == 0 {
-        return false;
+        return None;
     }
     let me = sys::thread_pointer();
-    SPAWNERS.iter().any(|spawner| {
+    SPAWNERS.iter().find(|spawner| {
         spawner.thread.load(Relaxed) == me && spawner.process.load(Relaxed) != sys::process_id()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// Without this one the child of the later one would take part in what is kept for its parent.
+    #[test]
+    fn the_end_of_a_spawn_leaves_another_that_begins() {
+        const ROUNDS: usize = 200_000;
+        let spawn = || {
+            for _ in 0..ROUNDS {
+                assert!(begin(0, || {}));
+                assert_ne!(passive_reasons() & PASSIVE_SPAWN, 0);
+                assert_eq!(ended(), Some(0));
+                count_fork(true);
+                end();
+            }
+        };
+        let others = [thread::spawn(spawn), thread::spawn(spawn)];
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(passive_reasons() & PASSIVE_SPAWN, 0);
+    }
 }

@@ -355,7 +355,8 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     if held.nested || !file.is_buffered() || !file.attachment.waits() {
         return Prepared::PassThrough;
     }
-    if file.dirty.load(Relaxed) != 0 {
+    if file.dirty.load(Relaxed) != 0 || is_recalled(file) {
+        // Recalled from here on, its word takes no append (`pending::recall`).
         return Prepared::Append;
     }
     if wants_more(file) {

@@ -100,8 +100,12 @@ pub fn can_be_sent_again(signal: c_int) -> bool {
     signal < LIBC_OWN.start && !JOB_CONTROL.contains(&signal)
 }
 
+/// Whether several of a signal may wait, in the order in which they came.
+pub fn can_be_queued(signal: c_int) -> bool {
+    signal >= LIBC_OWN.end
+}
+
 /// Whether a signal is one of [`DEFERRABLE`].
-#[cfg(test)]
 pub fn is_deferrable(signal: c_int) -> bool {
     DEFERRABLE.load(Relaxed) & set_of(signal) != 0
 }
@@ -196,15 +200,62 @@ unsafe fn wait_blocked(
 /// # Safety
 /// Only with the information that the kernel handed over to a handler.
 pub unsafe fn send_again(signal: c_int, info: *mut libc::siginfo_t) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if !is_sent_again(signal, info) {
+            // A seccomp filter may refuse it. Once it comes without what came with it, and none is put off again.
+            DEFERRABLE.store(0, Relaxed);
+            let thread = sys::syscall!(SYS_gettid);
+            sys::syscall!(SYS_tgkill, sys::process_id() as isize, thread, signal);
+        }
+    }
+}
+
+/// The same; false: it is not to be had.
+unsafe fn is_sent_again(signal: c_int, info: *mut libc::siginfo_t) -> bool {
     let process = sys::process_id() as isize;
     // SAFETY: as the caller says.
     unsafe {
         let thread = sys::syscall!(SYS_gettid);
-        if sys::syscall!(SYS_rt_tgsigqueueinfo, process, thread, signal, info) != 0 {
-            // A seccomp filter may refuse it. Once it comes without what came with it, and none is put off again.
-            DEFERRABLE.store(0, Relaxed);
-            sys::syscall!(SYS_tgkill, process, thread, signal);
+        sys::syscall!(SYS_rt_tgsigqueueinfo, process, thread, signal, info) == 0
+    }
+}
+
+/// Whether a mask is one that [`wait_blocked_if_sent`], or a transition, has made.
+pub fn is_marked(mask: u64) -> bool {
+    mask & MARK != 0
+}
+
+/// Sends a signal again, that waits as the handler returns, blocked like all others, until [`unblock_marked`]. False:
+/// it is not to be had, and all is as before.
+///
+/// # Safety
+/// Only with what the kernel handed over to a handler.
+#[cold]
+pub unsafe fn wait_blocked_if_sent(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) -> bool {
+    let blocked = blockable_set() | set_of(signal) | MARK;
+    // Or it would come at once.
+    let before = sys::change_signal_mask(libc::SIG_BLOCK, blocked);
+    // SAFETY: as the caller says. The kernel sets this mask as the handler returns.
+    unsafe {
+        if !is_sent_again(signal, info) {
+            sys::set_signal_mask(before);
+            return false;
         }
+        *arch::signal_mask(context) |= blocked;
+    }
+    true
+}
+
+/// This thread has again the mask that it had before. Not if it was jumped away since, to where it has another one.
+#[cold]
+pub fn unblock_marked(mask: u64) {
+    if is_marked(sys::change_signal_mask(libc::SIG_BLOCK, 0)) {
+        sys::set_signal_mask(mask);
     }
 }
 

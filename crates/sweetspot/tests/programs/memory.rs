@@ -148,6 +148,8 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("goes", "its threads wait for each other without a call, which take turns there"),
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
+    ("at_once", "valgrind runs handlers one after the other"),
+    ("stops_world", "it stops its threads every millisecond, which take turns there"),
     ("stops", "it learns of stops by pidfds, too, which valgrind does not know"),
     ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use copy::use_wide_copies;
 pub use copy::{choose_copy, copy, copy_pair};
 pub(crate) use jump::{jump_after, with_caller, with_list};
-pub use signal::{instruction_pointer, restorer, signal_mask};
+pub use signal::{arguments, instruction_pointer, restorer, signal_mask};
 
 /// `EM_AARCH64`.
 pub const MACHINE: u16 = 183;

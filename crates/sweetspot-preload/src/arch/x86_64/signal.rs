@@ -46,3 +46,15 @@ pub unsafe fn signal_mask(context: *mut c_void) -> *mut u64 {
     // SAFETY: as the caller says; the kernel's set has 64 bits.
     unsafe { (&raw mut (*context).uc_sigmask).cast() }
 }
+
+/// The first four arguments of the function whose first instruction is next, in a handler's context.
+///
+/// # Safety
+/// The context must be one that the kernel handed over.
+pub unsafe fn arguments(context: *mut c_void) -> [*mut u64; 4] {
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: as the caller says; all registers have 64 bits.
+    [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_RCX].map(|register| unsafe {
+        (&raw mut (*context).uc_mcontext.gregs[register as usize]).cast()
+    })
+}

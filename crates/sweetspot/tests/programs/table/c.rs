@@ -535,6 +535,27 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a collector writes while it has stopped all threads",
+        build: &[C("stops_world")],
+        command: "$RUN $BIN/c/stops_world standard",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a collector stops all threads by signals that are queued",
+        build: &[C("stops_world")],
+        command: "$RUN $BIN/c/stops_world queued",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a handler sets what others do that have come with it",
+        build: &[C("at_once")],
+        command: "$RUN $BIN/c/at_once",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a handler speaks while the position is in a window",
         build: &[C("signals_window")],
         command: "$RUN $BIN/c/signals_window 1000",
