@@ -140,6 +140,9 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
         entries::Answer::Refused => return give_up(file, Why::HandleRefused),
         entries::Answer::Held => {}
     }
+    if ending::ends_by_library() {
+        return;
+    }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
     // Or another thread was faster, and bytes may be waiting already.
