@@ -25,6 +25,7 @@ mod handles;
 mod living;
 mod place;
 mod room;
+mod unseen;
 mod writers;
 
 use std::fs::File;

@@ -128,6 +128,9 @@ fn end_with(why: Option<Why>) {
         // Of its memory, which is the parent's.
         spawns::leave_behind();
     }
+    if why.is_some_and(Why::opens_unseen) && !is_spawned_child() {
+        others::opens_unseen();
+    }
     // Also where buffering had ended before; but the child of a vfork has its parent's memory.
     let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));
     if lets_go && passive_reasons() & PASSIVE_FOR_GOOD != 0 && !is_spawned_child() {

@@ -147,6 +147,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
     ("stops", "it learns of stops by pidfds, too, which valgrind does not know"),
+    ("opens_by_ring", "what the kernel stores for its rings, valgrind does not see"),
     ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];

@@ -888,6 +888,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a ring that opens what another process writes",
+        build: &[C("opens_by_ring")],
+        command: "$RUN $BIN/c/opens_by_ring before after 'before cuts' 'after cuts' 'before child cuts'",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a ring that was made out of sight",
+        build: &[C("opens_by_ring")],
+        command: "$RUN $BIN/c/opens_by_ring own",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what a process that is not buffered does to another one's file",
         build: &[C("not_buffered")],
         command: "for way in 'cuts uring' 'cuts ignore' root 'received uring' 'opened uring' 'opened ignore' fetched \
