@@ -48,7 +48,7 @@ use crate::cost::Cost;
 use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot10");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot11");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -77,6 +77,13 @@ pub const WRITE_BUFFERS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(
 pub const WRITE_BUFFERS_BYTES_MAX: u64 = 4 << 30;
 /// File systems whose costs are kept; on others each file finds out by itself.
 pub const DEVICES_MAX: usize = 16;
+
+/// `Header::unseen`: no process is known to.
+pub const UNSEEN_NOBODY: u32 = 0;
+/// Some have, whose slots say so.
+pub const UNSEEN_SLOTS: u32 = 1;
+/// One has that got no slot, so nobody knows whether it lives.
+pub const UNSEEN_FOR_GOOD: u32 = 2;
 
 /// Settings, the guard's words, and what is found where.
 #[repr(C)]
@@ -149,6 +156,8 @@ pub struct Header {
     pub answer: AtomicU32,
     /// The sum of `Slot::waiting`, at least.
     pub waiting: AtomicU32,
+    /// One of `UNSEEN_*`: whether processes open files out of sight, so that nothing may wait.
+    pub unseen: AtomicU32,
     /// Bytes that write buffers may still take, as the guard last saw it; 0: not known.
     pub write_buffer_bytes_left: AtomicU64,
     /// What calls cost, by file system.
@@ -286,6 +295,8 @@ pub struct Slot {
     pub done: AtomicU32,
     /// Files of which something waits (or has waited, where it died).
     pub waiting: AtomicU32,
+    /// 1: it opens files out of sight.
+    pub unseen: AtomicU32,
 }
 
 /// What one process did with one file, for the summary.

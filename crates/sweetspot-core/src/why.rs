@@ -133,6 +133,11 @@ impl Why {
         1 << self as u8
     }
 
+    /// Whether it means that the process may open files, and write to them, by calls that are not seen.
+    pub const fn opens_unseen(self) -> bool {
+        matches!(self, Why::IoUring | Why::Go | Why::DeepBind)
+    }
+
     /// What the summary says, in the user's words.
     pub const fn text(self) -> &'static str {
         match self {

@@ -26,6 +26,7 @@ mod living;
 mod name;
 mod place;
 mod room;
+mod unseen;
 mod writers;
 
 use std::fs::File;

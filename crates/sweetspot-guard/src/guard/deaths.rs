@@ -273,12 +273,13 @@ impl Guard {
     }
 
     /// Frees a slot and wakes who waits for its dead process.
-    fn clear_slot(&self, slot: &Slot, pid: u32) {
+    pub(super) fn clear_slot(&self, slot: &Slot, pid: u32) {
         // It may have been cleared by its process, and claimed by another one, since it was looked at.
         if slot.pid.compare_exchange(pid, BEING_CLEARED, SeqCst, SeqCst).is_err() {
             return;
         }
         slot.ready.store(0, SeqCst);
+        slot.unseen.store(0, SeqCst);
         let waiting = slot.waiting.swap(0, SeqCst);
         self.ledger.header.waiting.fetch_sub(waiting, SeqCst);
         slot.done.fetch_add(1, SeqCst);

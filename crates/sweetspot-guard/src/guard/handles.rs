@@ -23,6 +23,7 @@ use super::alone::{Looker, Question};
 use super::deaths::Watched;
 use super::place::note_close;
 use super::room::Room;
+use super::unseen::Asks;
 use super::writers::{Asked, Writers};
 use crate::identity;
 use crate::notes::Note;
@@ -55,6 +56,7 @@ pub(super) struct Handles {
     clock_advanced: Instant,
     quiet: Quiet,
     writers: Writers,
+    asks: Asks,
     looker: Looker,
 }
 
@@ -76,6 +78,7 @@ impl Handles {
             clock_advanced: begun,
             quiet,
             writers: Writers::default(),
+            asks: Asks::default(),
             looker: Looker::default(),
         }
     }
@@ -291,6 +294,10 @@ impl Handles {
         let (slot, fd) = asker(entry)?;
         self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
+        if self.asks.are_refused(self.guard, (owner, pid), slot) {
+            entry.is_recalled.store(RECALLED, SeqCst);
+            return Err(Refused);
+        }
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
         if let Err(refused) = self.prepare(index, entry, &handle, (owner, pid)) {

@@ -184,3 +184,58 @@ fn entries_get_memory_as_they_are_used() {
         until("the guard has written it", || std::fs::read(&path).unwrap() == b"x");
     }
 }
+
+#[test]
+fn no_handle_is_granted_while_a_process_opens_files_out_of_sight() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let program = Program::start(&folder.0, &Settings::default());
+    let client = Client::look(&program.ledger);
+    let unseen = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        client.ledger.slots[client.slot].unseen.store(1, SeqCst);
+        client.ledger.header.unseen.store(UNSEEN_SLOTS, SeqCst);
+        std::thread::sleep(PATIENCE);
+    });
+    until("it has said so", || client.ledger.header.unseen.load(SeqCst) == UNSEEN_SLOTS);
+    in_child(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let is_held = |name: &str| {
+            let path = folder.join(name);
+            client.ask(open_new(&path), &path, 4096, Lie::None).is_held()
+        };
+        assert!(!is_held("beside"));
+        kill(unseen);
+        until("it is dead", || !is_process(unseen));
+        assert!(is_held("later"));
+    });
+    wait(unseen);
+    program.end();
+}
+
+#[test]
+fn no_handle_is_granted_to_a_process_that_has_a_ring() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let program = Program::start(&folder.0, &Settings::default());
+    in_child(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let is_held = |name: &str| {
+            let path = folder.join(name);
+            client.ask(open_new(&path), &path, 4096, Lie::None).is_held()
+        };
+        assert!(is_held("before"));
+        let mut parameters = [0u64; 15];
+        // SAFETY: as large as what the kernel stores there.
+        let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
+        if ring < 0 {
+            return test_start::skip("io_uring");
+        }
+        assert!(!is_held("beside"));
+        assert_eq!(client.ledger.slots[client.slot].unseen.load(SeqCst), 1);
+    });
+    program.end();
+}

@@ -134,11 +134,17 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match entries::answer(entry) {
         entries::Answer::Waiting => return,
+        entries::Answer::Refused if entries::is_unseen() => {
+            return ending::end_because(Why::IoUring);
+        }
         entries::Answer::Refused if is_recalled(file) => return give_up(file, Why::OpenTwice),
         entries::Answer::Refused if is_large(file, entry) => return be_modest(file, entry),
         entries::Answer::Refused if file.is_from_outside() => return give_up(file, Why::NotCopied),
         entries::Answer::Refused => return give_up(file, Why::HandleRefused),
         entries::Answer::Held => {}
+    }
+    if ending::ends_by_library() {
+        return;
     }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();

@@ -15,8 +15,8 @@ use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
 use super::{
-    changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, put_off, streams,
-    unseen,
+    changes, dirty, ending, entries, file, handle, handlers, lane, ledger, others, pool, put_off,
+    streams, unseen,
 };
 use crate::floor::atomic::set_has_threads;
 
@@ -56,6 +56,7 @@ pub fn after_fork(child: i32) {
         }
         ledger::leave_to_parent();
         handlers::after_fork();
+        others::goes_on_unseen();
     }
     if passive() {
         return;
@@ -110,6 +111,7 @@ pub fn after_spawn() {
 
 /// Before this process becomes another program; it goes on if that fails.
 pub fn before_exec() {
+    others::ends_unseen();
     if passive() {
         return;
     }
@@ -125,6 +127,7 @@ pub fn before_exec() {
 
 /// The exec failed: this process goes on.
 pub fn after_exec() {
+    others::goes_on_unseen();
     if !passive() && forking() {
         spawns::count_fork(false);
     }

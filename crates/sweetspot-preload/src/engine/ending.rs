@@ -12,12 +12,16 @@ use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{is_spawned_child, passive};
 use super::{dirty, entries, handle, handlers, ledger, others, pool, spawns, streams};
 use crate::floor::atomic::single_threaded;
-use crate::floor::{next, proc, sys};
+use crate::floor::next::{self, Unseen};
+use crate::floor::{proc, sys};
 
 /// Whether anything may be buffered here: only where what stdio does is seen, and where libc reads and
 /// writes. Where that never will be, the process is passive from here on, so that no call tries again
 /// what cannot be, and each costs what it costs where buffering is off. No lock is held.
 pub fn can_buffer() -> bool {
+    if ends_by_library() {
+        return false;
+    }
     if !next::data_is_libcs() {
         end_because(Why::OtherLibrary);
         return false;
@@ -36,6 +40,25 @@ pub fn can_buffer() -> bool {
     }
     // Else another thread is finding out.
     false
+}
+
+/// Why what was loaded since the last look makes calls that are not seen; `None`: it does not.
+pub fn unseen_library() -> Option<Why> {
+    // The child of a vfork would look in its parent's place.
+    if spawns::is_filtered() || is_spawned_child() {
+        return None;
+    }
+    next::later().map(|unseen| match unseen {
+        Unseen::Uring => Why::IoUring,
+        Unseen::Go => Why::Go,
+    })
+}
+
+/// The same, and buffering ends then. No lock is held.
+pub fn ends_by_library() -> bool {
+    let why = unseen_library();
+    why.into_iter().for_each(end_because);
+    why.is_some()
 }
 
 /// After a function that set or asked what a signal does: our handler is in front again.
@@ -104,6 +127,9 @@ fn end_with(why: Option<Why>) {
     if matches!(why, Some(Why::SharedMemory | Why::IoUring | Why::MemoryLocked)) {
         // Of its memory, which is the parent's.
         spawns::leave_behind();
+    }
+    if why.is_some_and(Why::opens_unseen) && !is_spawned_child() {
+        others::opens_unseen();
     }
     // Also where buffering had ended before; but the child of a vfork has its parent's memory.
     let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));

@@ -26,8 +26,8 @@ use self::let_go::{forget_let_go, note_let_go, wait_given_back};
 use self::slot::{OWNER_DIED, claim_slot, forget_slot, give_slot_up};
 pub use self::slot::{
     before_descriptors_are_noticed, before_threads, count_waiting, end_opener, guard_thread,
-    guarded, has_slot, is_fork_unseen, is_guard_alive, look_ahead, opener, slot,
-    wait_until_given_back, wake_guard,
+    guarded, has_slot, is_fork_unseen, is_guard_alive, is_unseen, look_ahead, opener, say_unseen,
+    slot, unsay_unseen, wait_until_given_back, wake_guard,
 };
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;
@@ -350,6 +350,7 @@ pub fn leave() {
         return;
     }
     ledger.slots[index].ready.store(0, SeqCst);
+    ledger.slots[index].unseen.store(0, SeqCst);
     ledger.slots[index].pid.store(0, SeqCst);
 }
 

@@ -128,6 +128,19 @@ pub unsafe fn loading(path: *const core::ffi::c_char) {
     }
 }
 
+/// Before a library is loaded that may make calls of its own, which are not seen, or need another one that does: no file
+/// is buffered until it has earned that again. Before that it is known what was loaded.
+pub fn library_comes() {
+    if passive() {
+        return;
+    }
+    for fd in table::all() {
+        if file::open_file(fd).is_some_and(|(file, _)| file.is_buffered()) {
+            quiesce::quiesce(fd, quiesce::Next::Learn);
+        }
+    }
+}
+
 /// No descriptor.
 const NONE: i32 = -1;
 

@@ -6,7 +6,10 @@
 
 mod write_out;
 
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sweetspot_core::ledger::{
     Entry, Ledger, PLACE_NOWHERE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE,
@@ -275,6 +278,44 @@ pub fn writing_unseen() {
         {
             opened(ledger, &status, flags);
         }
+    }
+}
+
+/// No call of this process is followed.
+pub fn is_unseen() {
+    writing_unseen();
+    opens_unseen();
+}
+
+/// Whether this process opens files by calls that are not seen.
+#[unsafe(link_section = ".data")]
+static OPENS_UNSEEN: AtomicBool = AtomicBool::new(false);
+
+/// From here on this process may open files, for writing too, by calls that are not seen: while it lives nothing of
+/// others waits.
+pub fn opens_unseen() {
+    let is_told = ledger::is_given() && !is_filtered();
+    let Some(ledger) = is_told.then(ledger::ledger).flatten() else { return };
+    OPENS_UNSEEN.store(true, SeqCst);
+    // First, so that the guard grants nothing that is not recalled.
+    entries::say_unseen(ledger);
+    opening();
+}
+
+/// In the child of a fork, which has what its parent opens files by; and where an exec failed.
+pub fn goes_on_unseen() {
+    if OPENS_UNSEEN.load(SeqCst) {
+        opens_unseen();
+    }
+}
+
+/// This process is about to become another program.
+pub fn ends_unseen() {
+    if OPENS_UNSEEN.load(SeqCst)
+        && !is_filtered()
+        && let Some(ledger) = ledger::ledger()
+    {
+        entries::unsay_unseen(ledger);
     }
 }
 

@@ -9,6 +9,7 @@
 //! libraries stand in front of that, look for the true one by `dlsym`, and so come back here.
 #![allow(unsafe_code)]
 
+mod later;
 mod names;
 mod objects;
 
@@ -16,6 +17,7 @@ use core::ffi::CStr;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+pub use self::later::{Unseen, later};
 use self::names::{gnu_hash, lookup_in};
 use self::objects::loaded;
 pub use self::objects::{Object, whole_pages};
@@ -143,6 +145,7 @@ pub fn take_objects() {
     });
     let Some(own) = objects.next() else { return };
     OWN.store(core::ptr::from_ref(own).cast_mut(), Relaxed);
+    loaded().last().into_iter().for_each(later::begin);
     let mut count = 0;
     for object in objects.filter(|object| object.dynamic != 0) {
         let name = object.path().map_or(b"".as_slice(), file_name);

@@ -398,6 +398,20 @@ pub unsafe fn loading(path: *const c_char) {
     }
 }
 
+/// Before a library is loaded, which may make calls of its own, or need another one that does.
+pub fn library_comes() {
+    if !is_observed() {
+        mapping::library_comes();
+    }
+}
+
+/// Libraries may have been loaded, by whatever way. Where calls of one are not seen, buffering ends.
+pub fn look_at_libraries() {
+    if let Some(why) = ending::unseen_library() {
+        end_because(why);
+    }
+}
+
 /// Before the protection of memory changes.
 pub fn protecting(protection: i32) {
     if mapping::begins_to_sync(protection) {

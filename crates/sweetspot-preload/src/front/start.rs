@@ -63,7 +63,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_passive(process::PASSIVE_OFF);
     } else if let Some(why) = unseen(|| variable(b"LD_AUDIT").is_some()) {
         ledger::note(why);
-        engine::others::writing_unseen();
+        engine::others::is_unseen();
         process::set_passive(process::PASSIVE_OFF);
     } else if buffer == BUFFER_OFF && !rules::has_rules() {
         process::set_passive(process::PASSIVE_OFF);

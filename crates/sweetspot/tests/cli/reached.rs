@@ -422,6 +422,32 @@ fn libraries_loaded_apart_end_buffering() {
     }
 }
 
+/// Not the library that is asked for makes calls of its own, but one that it needs.
+#[test]
+fn libraries_that_a_plugin_needs_end_buffering() {
+    let place = Place::new();
+    place.write("ring.c", "int ring(void) { return 0; }\n");
+    place.write("plug.c", "int ring(void);\nint plug(void) { return ring(); }\n");
+    let source = "#include <dlfcn.h>\nint main(int count, char **words) {\n\
+        void *plug = dlopen(words[1], RTLD_NOW), *use = plug ? dlsym(plug, \"plug\") : 0;\n\
+        return count < 2 || !use || ((int (*)(void))use)(); }\n";
+    place.write("load.c", source);
+    let library = ["-shared", "-fPIC", "-o"];
+    let compiled = |words: &[&str]| {
+        assert!(compiler::gcc().args(words).current_dir(place.work()).status().unwrap().success());
+    };
+    compiled(&["-o", "load", "load.c", "-ldl"]);
+    for name in ["liburing.so.2", "libother.so.2"] {
+        let named = format!("-Wl,-soname,{name},-rpath,.");
+        compiled(&[&library[..], &[name, &named, "ring.c"]].concat());
+        compiled(&[&library[..], &["plug.so", "plug.c", name, "-Wl,-rpath,."]].concat());
+        let output = place.run(&["--summary"], &["./load", "./plug.so"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let expected = name == "liburing.so.2";
+        assert_eq!(stderr(&output).contains("io_uring"), expected, "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn with_little_room_a_program_starts_without_the_library() {
     let place = Place::new();

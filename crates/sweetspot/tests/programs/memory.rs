@@ -151,6 +151,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("at_once", "valgrind runs handlers one after the other"),
     ("stops_world", "it stops its threads every millisecond, which take turns there"),
     ("stops", "it learns of stops by pidfds, too, which valgrind does not know"),
+    ("opens_by_ring", "what the kernel stores for its rings, valgrind does not see"),
     ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];

@@ -265,6 +265,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "signals of faults that are ignored", FAULTS),
     ("c_sharing", "what a process that is not buffered does to another one's file", APART),
     ("c_sharing", "what Go made calls the kernel by itself", LOOKS),
+    ("c_sharing", "a ring that opens what another process writes", APART),
+    ("c_sharing", "a ring that was made out of sight", UNSEEN),
     ("c_sharing", "signals of faults that somebody sends", FAULTS),
     ("c_sharing", "signals of faults and of steps of its own, in the middle of calls", FAULTS),
     ("c_sharing", "a library and threads that go, which others notice", TIMING),

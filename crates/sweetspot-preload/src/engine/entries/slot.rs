@@ -6,7 +6,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
-use sweetspot_core::ledger::{Entry, Ledger, SLOTS_MAX};
+use sweetspot_core::ledger::{Entry, Ledger, SLOTS_MAX, UNSEEN_FOR_GOOD, UNSEEN_SLOTS};
 use sweetspot_core::pending::{Owner, owner_of};
 
 use crate::arch::OwnPage;
@@ -262,6 +262,40 @@ pub fn count_waiting(more: bool) {
     let change = if more { 1 } else { u32::MAX };
     ledger.header.waiting.fetch_add(change, SeqCst);
     ledger.slots[slot].waiting.fetch_add(change, SeqCst);
+}
+
+/// Whether the guard has found that this process makes calls that are not seen.
+pub fn is_unseen() -> bool {
+    let slot = ledger::ledger().and_then(|ledger| ledger.slots.get(slot() as usize));
+    slot.is_some_and(|slot| slot.unseen.load(SeqCst) != 0)
+}
+
+/// Says of this process that it opens files out of sight. It has a slot for that until its end, or until it becomes
+/// another program.
+pub fn say_unseen(ledger: &'static Ledger) {
+    if SLOT.load(Relaxed) != 0 && OWN.0.claimed.load(Relaxed) == 0 {
+        // It is that of the process which forked this one.
+        forget_slot();
+    }
+    let is_known = claim_slot(ledger);
+    if is_known {
+        // Before anyone looks at the slots for it.
+        ledger.slots[SLOT.load(Relaxed) as usize].unseen.store(1, SeqCst);
+    }
+    let says = if is_known { UNSEEN_SLOTS } else { UNSEEN_FOR_GOOD };
+    ledger.header.unseen.fetch_max(says, SeqCst);
+}
+
+/// This process becomes another program, about which that says nothing. The child of a vfork leaves what its parent has
+/// said.
+pub fn unsay_unseen(ledger: &Ledger) {
+    let slot = &ledger.slots[SLOT.load(Relaxed) as usize];
+    let is_own = || slot.pid.load(SeqCst) == sys::process_id() as u32;
+    if SLOT.load(Relaxed) != 0 && is_own() && slot.unseen.swap(0, SeqCst) != 0 {
+        give_slot_up();
+        slot.ready.store(0, SeqCst);
+        slot.pid.store(0, SeqCst);
+    }
 }
 
 /// Gives the slot up, if it is this process' own: its index; 0: there is none.

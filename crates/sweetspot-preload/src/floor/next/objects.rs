@@ -15,9 +15,9 @@ use crate::arch;
 #[repr(C)]
 pub struct Object {
     pub(super) base: usize,
-    path: *const c_char,
+    pub(super) path: *const c_char,
     pub(super) dynamic: usize,
-    next: *const Object,
+    pub(super) next: *const Object,
 }
 
 /// A note of a linker's, as it begins, with a name of four bytes.
@@ -55,11 +55,6 @@ pub(super) fn loaded() -> impl Iterator<Item = &'static Object> {
 }
 
 impl Object {
-    /// Where its first byte lies in memory; 0: where the file says.
-    pub fn base(&self) -> usize {
-        self.base
-    }
-
     /// Whether it is this library.
     pub(super) fn is_ours(&self) -> bool {
         self.dynamic == own_dynamic()
@@ -93,7 +88,7 @@ impl Object {
     }
 
     /// The name that it gives itself.
-    fn name(&self) -> &'static [u8] {
+    pub(super) fn name(&self) -> &'static [u8] {
         // SAFETY: a loaded library that stays.
         unsafe { Names::of(self.base, self.dynamic).own_name() }
     }

@@ -6,12 +6,10 @@
 //! not buffered any more (`engine::mapping`).
 
 use core::ffi::{CStr, c_char, c_int, c_long};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::Pointer;
-use crate::engine::spawns::passive;
-use crate::engine::{handlers, mapping};
-use crate::floor::next::{self, After, Object, is_uring};
+use crate::engine::mapping;
+use crate::floor::next::{self, After, is_uring};
 use crate::front::dispatch;
 use sweetspot_core::why::Why;
 
@@ -158,9 +156,8 @@ finds! {
 /// Where the search for a function by its name goes on: in the loader, in what asks the loader, or in
 /// what only names the hook.
 fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool) -> usize {
-    if handle != libc::RTLD_DEFAULT as usize && handle != libc::RTLD_NEXT as usize {
-        asked(handle);
-    }
+    // What is found will be called.
+    dispatch::look_at_libraries();
     let next = if has_version { dlvsym::next } else { dlsym::next };
     // By default the first definition is found, and hooks stand first. They have no versions: where one
     // is asked for they are not found so, either.
@@ -184,20 +181,6 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
             dispatch::end_because(Why::DeepBind);
             next()
         }
-    }
-}
-
-/// A function of a library is asked for, and will be called: one that Go made makes system calls of its own. A
-/// handle is the loader's record of the library.
-fn asked(handle: usize) {
-    static LAST: AtomicUsize = AtomicUsize::new(0);
-    if LAST.swap(handle, Relaxed) == handle || passive() {
-        return;
-    }
-    let Some(object) = handlers::glance(handle as *const Object) else { return };
-    let begin = handlers::glance(object.base() as *const [u8; 4]);
-    if begin == Some(*b"\x7fELF") && object.is_of_go() {
-        dispatch::end_because(Why::Go);
     }
 }
 
@@ -226,6 +209,7 @@ fn loading(path: *const c_char) {
     if path.is_null() {
         return;
     }
+    dispatch::library_comes();
     // SAFETY: the loader reads the same string.
     let name = unsafe { CStr::from_ptr(path) }.to_bytes();
     if is_uring(name) {

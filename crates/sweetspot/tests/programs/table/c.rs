@@ -300,9 +300,10 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "what Go made calls the kernel by itself",
-        build: &[C("of_go"), C("calls_go"), CLibrary("of_go_library")],
-        prepare: "cp $BIN/c/of_go_library of_go.so",
+        build: &[C("of_go"), C("calls_go"), CLibrary("of_go_library"), CLibrary("asks_go")],
+        prepare: "cp $BIN/c/of_go_library of_go.so; cp $BIN/c/asks_go asks_go.so",
         command: "$RUN $BIN/c/of_go; $RUN $BIN/c/calls_go ./of_go.so; \
+                  $RUN $BIN/c/calls_go ./asks_go.so use_needed; \
                   LD_PRELOAD=$PWD/of_go.so $RUN $BIN/c/calls_go ./of_go.so",
         ..DEFAULT
     },
@@ -927,6 +928,20 @@ pub const SHARING: &[Case] = &[
         name: "opens that cut what another process writes",
         build: &[C("opens_that_cut")],
         command: "for way in path table unshare syscall first header; do $RUN $BIN/c/opens_that_cut $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a ring that opens what another process writes",
+        build: &[C("opens_by_ring")],
+        command: "$RUN $BIN/c/opens_by_ring before after 'before cuts' 'after cuts' 'before child cuts'",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a ring that was made out of sight",
+        build: &[C("opens_by_ring")],
+        command: "$RUN $BIN/c/opens_by_ring own",
         ..DEFAULT
     },
     Case {
