@@ -86,6 +86,7 @@ pub fn may_lead_to(fd: i32) {
 
 /// A stream leads to a descriptor. What it writes to a file may come over what another process has waiting, and
 /// of a file that was given nobody may know that this process has it open. So its calls are seen from here on.
+#[unsafe(link_section = ".text.startup")]
 pub fn lead_to(fd: i32) {
     let is_untried = STATE.load(Relaxed) == UNTRIED;
     if is_untried
