@@ -27,7 +27,7 @@ use super::writers::{Asked, Writers};
 use crate::identity;
 use crate::notes::Note;
 use crate::quiet::{self, Quiet};
-use crate::sys::{self, Status};
+use crate::sys::{self, Naps, Status};
 use crate::write_buffers::{WriteBuffer, WriteBuffers};
 
 /// How often the slots of the dead are looked for at most.
@@ -56,6 +56,7 @@ pub(super) struct Handles {
     quiet: Quiet,
     writers: Writers,
     looker: Looker,
+    naps: Naps,
 }
 
 impl Handles {
@@ -77,6 +78,7 @@ impl Handles {
             quiet,
             writers: Writers::default(),
             looker: Looker::default(),
+            naps: Naps::default(),
         }
     }
 
@@ -103,7 +105,8 @@ impl Handles {
             // Anyone who asked before the line above did not wake us, but has advanced `asks`; anyone who
             // asks after it wakes us.
             if header.asks.load(SeqCst) == asks {
-                sys::futex_wait(&header.asks, asks, self.nap());
+                let nap = self.nap();
+                self.naps.futex_wait(&header.asks, asks, nap);
             }
             header.guard_naps.store(0, SeqCst);
             if header.guard_is_late.load(SeqCst) != 0 {
@@ -140,6 +143,9 @@ impl Handles {
             && let Some(id) = self.guard.epoll.wait(Some(Duration::ZERO))?
         {
             self.guard.see_to(id);
+        }
+        if !self.has_reaper {
+            self.guard.see_to_the_gone();
         }
         Ok(())
     }
