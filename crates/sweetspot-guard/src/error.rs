@@ -33,6 +33,8 @@ pub enum ErrorKind {
     FileSizeLimit,
     /// No folder is known in which to note the ledger.
     NotNoted,
+    /// A seccomp filter keeps calls from what they do, so the guard could not do its part.
+    Filter,
     /// More rules than a ledger holds.
     TooManyRules,
     /// A pattern of a rule is longer than a ledger holds.
@@ -86,6 +88,7 @@ impl ErrorKind {
                 "the limit on file size is smaller than it; see `ulimit -f`, try `ulimit -f unlimited`"
             }
             ErrorKind::NotNoted => Why::NotNoted.text(),
+            ErrorKind::Filter => Why::Seccomp.text(),
             ErrorKind::TooManyRules => "too many rules; remove some from sweetspot.toml",
             ErrorKind::TextTooLong => "a pattern is too long; shorten it in sweetspot.toml",
             ErrorKind::Threads => "the process that starts it has more than one thread",

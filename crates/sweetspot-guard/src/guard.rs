@@ -70,7 +70,11 @@ pub(crate) fn start(
     sys::detach([file.into(), program_pidfd], |[file, program_pidfd]| {
         // Whatever happens in here, the program runs: writes just do not wait.
         match prepare(file.into(), path, program, program_pidfd, states) {
-            Ok(guard) => drop(Handles::new(guard).live()),
+            Ok(guard) => {
+                // It ends early only where the system refuses to tell of deaths, before anything waits.
+                let _ = Handles::new(guard).live();
+                guard.end()
+            }
             // Nothing ever waited, and nobody else would remove it.
             Err(_) => drop(std::fs::remove_file(path)),
         }
@@ -86,7 +90,7 @@ fn prepare(
     states: [&[PathBuf]; 2],
 ) -> io::Result<&'static Guard> {
     // The program first: it will not ask before it has been loaded.
-    std::thread::sleep(HEAD_START);
+    sys::rest(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
     let path = path.to_owned();
     sys::set_signals();

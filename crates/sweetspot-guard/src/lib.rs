@@ -57,6 +57,7 @@
 use test_start as _;
 
 pub mod costs;
+mod early;
 mod error;
 mod filters;
 mod finish;

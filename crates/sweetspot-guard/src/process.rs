@@ -48,7 +48,7 @@ extern "C" fn remember() {
     for (fd, closed) in (0..).zip(&STANDARD_CLOSED) {
         // SAFETY: F_GETFD has no argument and changes nothing.
         let is_refused = unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1;
-        // A filter of system calls may refuse the question.
+        // A filter of system calls may refuse to tell, by another error.
         let is_closed = || io::Error::last_os_error().raw_os_error() == Some(libc::EBADF);
         closed.store(is_refused && is_closed(), Relaxed);
     }

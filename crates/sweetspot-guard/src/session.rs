@@ -25,8 +25,9 @@ use sweetspot_core::size::BufferSize;
 
 pub use self::summary::{Chosen, FileSummary, Summary};
 use crate::error::{Error, ErrorKind};
+use crate::filters::{self, Filters};
 use crate::sys::Mapping;
-use crate::{costs, filters, guard, identity, sys};
+use crate::{costs, guard, identity, sys};
 
 /// Where ledgers are made: memory that has a name, on every Linux.
 pub const FOLDER: &str = "/dev/shm";
@@ -189,9 +190,7 @@ impl OwnedLedger {
         let target = PathBuf::from(format!("process {program}"));
         let system = |error| Error::system(START, &target, error);
         if !self.is_guarded() {
-            let is_noted = !self.notes.is_empty();
-            let why = if is_noted { ErrorKind::FileSizeLimit } else { ErrorKind::NotNoted };
-            return Err(Error::new(START, &target, why, None));
+            return Err(Error::new(START, &target, self.why_unguarded(), None));
         }
         if std::process::id() == 1 || identity::begins_a_pid_namespace().map_err(system)? {
             return Err(Error::new(START, &target, ErrorKind::InitProcess, None));
@@ -205,6 +204,18 @@ impl OwnedLedger {
         guard::start(file, &self.path, program, [&self.notes, &self.costs]).map_err(system)?;
         self.file = None;
         Ok(())
+    }
+
+    /// Why there is to be no guard from the first.
+    fn why_unguarded(&self) -> ErrorKind {
+        let is_limited = sys::Resource::FileBytes
+            .limit()
+            .is_ok_and(|(bytes, _)| bytes < WRITE_BUFFERS_AT + WRITE_BUFFERS_BYTES_MAX);
+        match () {
+            () if self.notes.is_empty() => ErrorKind::NotNoted,
+            () if filters::any() && self.allowed_filters() == 0 && !is_limited => ErrorKind::Filter,
+            () => ErrorKind::FileSizeLimit,
+        }
     }
 
     /// Whether the guard is there: it has begun and has not ended.
@@ -360,7 +371,7 @@ pub(crate) fn fill(
         None if identity::is_in_own_pid_namespace().unwrap_or(false) => MAX_AGE_NAMESPACE_MS,
         None => MAX_AGE_MS,
     };
-    let (filters, boot) = (filters::allowed_filters(), identity::boot()?);
+    let (filters, boot) = (Filters::in_force(), identity::boot()?);
     let pid_namespace = identity::pid_namespace()?;
     let ledger = Mapping::new(file)?;
     let header = &ledger.header;
@@ -372,13 +383,13 @@ pub(crate) fn fill(
     let flag = |wanted: bool, flag| if wanted { flag } else { 0 };
     header.flags.store(
         flag(settings.summary, FLAG_SUMMARY)
-            | flag(settings.guard && has_write_buffers, FLAG_GUARD)
+            | flag(settings.guard && has_write_buffers && filters != Filters::Refuse, FLAG_GUARD)
             | flag(settings.stdio, FLAG_STDIO),
         Relaxed,
     );
     // The guard looks how much memory there is.
     header.budget_bytes.store(u64::MAX, Relaxed);
-    header.seccomp_filters.store(filters, Relaxed);
+    header.seccomp_filters.store(filters.allowed(), Relaxed);
     header.boot.store(boot, Relaxed);
     header.pid_namespace.store(pid_namespace, Relaxed);
     for (rule, from) in ledger.rules.iter().zip(&settings.rules) {

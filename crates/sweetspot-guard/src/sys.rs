@@ -15,7 +15,9 @@ mod proc;
 mod waiting;
 
 pub(crate) use mapping::{Mapped, Mapping, read_ledger};
-pub(crate) use own_process::{detach, exit_now, rename_process, set_private_umask, set_signals};
+pub(crate) use own_process::{
+    detach, end_by_fault, exit_now, rename_process, set_private_umask, set_signals,
+};
 pub(crate) use proc::{hold_proc, open_in_proc, own_link, own_path, read_in_proc, set_modified};
 use std::ffi::{CStr, CString, OsStr, c_int, c_long};
 use std::fs::File;
@@ -28,8 +30,9 @@ use std::path::Path;
 
 use sweetspot_core::unwritten::Left;
 pub(crate) use waiting::{
-    Epoll, Event, FUTEX_OWNER_DIED, copy_of, futex_wait, futex_wake, is_dead, is_same_description,
-    is_same_table, offset, open_flags, own_until_death, pidfd_open, thread_id,
+    Epoll, Event, FUTEX_OWNER_DIED, Naps, copy_of, futex_wait, futex_wake, is_dead, is_no_more,
+    is_same_description, is_same_table, offset, open_flags, own_until_death, pidfd_open, rest,
+    thread_id,
 };
 
 pub(crate) fn check(result: c_int) -> io::Result<c_int> {
@@ -40,11 +43,19 @@ fn check_long(result: c_long) -> io::Result<c_long> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// So often in a row no signal interrupts; a filter of system calls may answer so each time.
+const INTERRUPTED_MAX: u32 = 1 << 16;
+
 /// Calls again while a signal interrupts.
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut interrupted = 0;
     loop {
         match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error)
+                if error.kind() == io::ErrorKind::Interrupted && interrupted < INTERRUPTED_MAX =>
+            {
+                interrupted += 1;
+            }
             result => return result,
         }
     }

@@ -76,7 +76,7 @@ fn answer_all(guard: &'static Guard, asked: &Receiver<Question>) {
         // Where that fails, nobody wants to know any more.
         let _ = entry.state.compare_exchange(question.word, next, SeqCst, SeqCst);
         // Where many processes have many descriptors, and many ask, most of a processor is left to others.
-        std::thread::sleep(begun.elapsed() * RESTS);
+        sys::rest(begun.elapsed() * RESTS);
     }
 }
 
@@ -300,7 +300,7 @@ mod tests {
                 break sleeper;
             }
             assert!(Instant::now() < until, "{script}: nobody sleeps");
-            std::thread::sleep(Duration::from_millis(1));
+            sys::rest(Duration::from_millis(1));
         };
         let is_alone = is_alone(sleeper, 0);
         // SAFETY: only values are passed.

@@ -17,7 +17,7 @@ use super::place::write_where_it_belongs;
 use super::{DUE, Guard};
 use crate::finish::{self, Extent, Saving};
 use crate::notes::Note;
-use crate::sys::{self, Epoll, Status};
+use crate::sys::{self, Epoll, Naps, Status};
 use crate::{costs, identity};
 
 /// In a slot's place for the number while the guard clears it; no process has it.
@@ -84,21 +84,43 @@ impl Guard {
     /// The reaper: waits for deaths until nobody is left.
     pub(super) fn reap(&self) -> io::Result<()> {
         self.ledger.header.guard_writer.store(sys::thread_id(), SeqCst);
+        let mut naps = Naps::default();
         loop {
-            if let Some(id) = self.epoll.wait(None)? {
-                self.see_to(id);
-            }
+            let is_of_use = match self.epoll.wait(None)? {
+                Some(id) => self.see_to(id),
+                // Only a filter of system calls answers so.
+                None => {
+                    self.see_to_the_gone();
+                    false
+                }
+            };
+            naps.count(is_of_use);
         }
     }
 
-    /// Sees to what the reaper woke for; after the last death the process ends.
-    pub(super) fn see_to(&self, id: u64) {
+    /// Sees to processes that are gone, whatever is answered where deaths are waited for.
+    pub(super) fn see_to_the_gone(&self) {
+        let is_gone = |(_, pidfd): &(Watched, OwnedFd)| {
+            sys::is_dead(pidfd.as_fd()) || sys::is_no_more(pidfd.as_fd())
+        };
+        let gone: Vec<u64> = {
+            let watch = self.lock_watch();
+            let gone = watch.living.iter().filter(|(_, living)| is_gone(living));
+            gone.map(|(id, _)| *id).collect()
+        };
+        for id in gone {
+            self.see_to(id);
+        }
+    }
+
+    /// Sees to what the reaper woke for, and says whether there was anything to do; after the last death the
+    /// process ends.
+    pub(super) fn see_to(&self, id: u64) -> bool {
         if id == DUE {
-            self.take_all_due();
-            return;
+            return self.take_all_due() > 0;
         }
         let Some(watched) = self.lock_watch().living.get(&id).map(|(watched, _)| *watched) else {
-            return;
+            return false;
         };
         self.finish(id, watched);
         // Only now: a process that is watched is not taken on again under another id.
@@ -106,9 +128,10 @@ impl Guard {
         if self.is_over() {
             self.end();
         }
+        true
     }
 
-    fn end(&self) -> ! {
+    pub(super) fn end(&self) -> ! {
         // From here on nobody gets a handle, and a process that looks passes its calls through.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
         let header = &self.ledger.header;

@@ -28,7 +28,7 @@ use super::writers::{Asked, Writers};
 use crate::identity;
 use crate::notes::Note;
 use crate::quiet::{self, Quiet};
-use crate::sys::{self, Status};
+use crate::sys::{self, Naps, Status};
 use crate::write_buffers::{WriteBuffer, WriteBuffers};
 
 /// How often the slots of the dead are looked for at most.
@@ -58,6 +58,7 @@ pub(super) struct Handles {
     writers: Writers,
     asks: Asks,
     looker: Looker,
+    naps: Naps,
 }
 
 impl Handles {
@@ -80,6 +81,7 @@ impl Handles {
             writers: Writers::default(),
             asks: Asks::default(),
             looker: Looker::default(),
+            naps: Naps::default(),
         }
     }
 
@@ -106,7 +108,8 @@ impl Handles {
             // Anyone who asked before the line above did not wake us, but has advanced `asks`; anyone who
             // asks after it wakes us.
             if header.asks.load(SeqCst) == asks {
-                sys::futex_wait(&header.asks, asks, self.nap());
+                let nap = self.nap();
+                self.naps.futex_wait(&header.asks, asks, nap);
             }
             header.guard_naps.store(0, SeqCst);
             if header.guard_is_late.load(SeqCst) != 0 {
@@ -143,6 +146,9 @@ impl Handles {
             && let Some(id) = self.guard.epoll.wait(Some(Duration::ZERO))?
         {
             self.guard.see_to(id);
+        }
+        if !self.has_reaper {
+            self.guard.see_to_the_gone();
         }
         Ok(())
     }

@@ -21,11 +21,12 @@ use crate::quiet;
 use crate::sys::{self, Status};
 
 impl Guard {
-    /// Writes for processes that live and are quiet.
-    pub(super) fn take_all_due(&self) {
+    /// Writes for processes that live and are quiet. Says for how many.
+    pub(super) fn take_all_due(&self) -> usize {
         self.due_event.iter().for_each(sys::Event::clear);
         let due = std::mem::take(&mut *self.lock_due());
         due.iter().for_each(|take| self.take(take));
+        due.len()
     }
 
     /// Hands takes to the reaper.

@@ -229,8 +229,23 @@ pub(crate) fn rename_process(name: &CStr, arguments: Option<(usize, usize)>) {
 
 /// Ends the process without running anything.
 pub(crate) fn exit_now(status: i32) -> ! {
-    // SAFETY: takes a value, never returns.
-    unsafe { libc::_exit(status) }
+    // SAFETY: takes values. Where a filter of system calls refuses it, `_exit` ends this thread alone.
+    unsafe {
+        libc::syscall(libc::SYS_exit_group, status);
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+    }
+    end_by_fault()
+}
+
+/// Ends this process without a call.
+pub(crate) fn end_by_fault() -> ! {
+    loop {
+        // SAFETY: nothing lies there, so the kernel ends the process: its handler, if any, is taken away.
+        unsafe {
+            libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+            ptr::without_provenance_mut::<u8>(8).write_volatile(0);
+        }
+    }
 }
 
 /// New files are for their owner alone.

@@ -11,7 +11,7 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{check, check_long, retry};
 
@@ -36,6 +36,57 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration
 pub(crate) fn futex_wake(word: &AtomicU32) {
     // SAFETY: the word is live and four-byte aligned.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+}
+
+/// Wakes for nothing that come one after the other before a thread rests.
+const FRUITLESS_MAX: u32 = 16;
+/// A wait that is over sooner was none.
+const WAIT_MIN: Duration = Duration::from_micros(500);
+/// Then it rests so long.
+const REST: Duration = Duration::from_millis(20);
+
+/// What keeps a thread that waits from taking a processor: a filter of system calls may answer a wait at once,
+/// each time.
+#[derive(Default)]
+pub(crate) struct Naps(u32);
+
+impl Naps {
+    /// As [`futex_wait`].
+    pub(crate) fn futex_wait(&mut self, word: &AtomicU32, expected: u32, limit: Option<Duration>) {
+        let begun = Instant::now();
+        futex_wait(word, expected, limit);
+        let is_awaited = word.load(std::sync::atomic::Ordering::SeqCst) != expected;
+        self.count(is_awaited || begun.elapsed() >= WAIT_MIN);
+    }
+
+    /// A wait is over, and was of use or not.
+    pub(crate) fn count(&mut self, is_of_use: bool) {
+        self.0 = if is_of_use { 0 } else { self.0.saturating_add(1) };
+        if self.0 > FRUITLESS_MAX {
+            rest(REST);
+        }
+    }
+}
+
+/// Sleeps, by whatever call is not answered at once.
+pub(crate) fn rest(time: Duration) {
+    let begun = Instant::now();
+    let is_short = || begun.elapsed() < time / 2;
+    let spec = libc::timespec {
+        tv_sec: time.as_secs().min(i32::MAX as u64) as _,
+        tv_nsec: time.subsec_nanos() as _,
+    };
+    let milliseconds = i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1);
+    // SAFETY: the time is live, and no descriptor is passed.
+    unsafe {
+        libc::nanosleep(&spec, ptr::null_mut());
+        if is_short() {
+            libc::poll(ptr::null_mut(), 0, milliseconds);
+        }
+    }
+    if is_short() {
+        futex_wait(&AtomicU32::new(0), 0, Some(time));
+    }
 }
 
 #[repr(C)]
@@ -137,6 +188,14 @@ pub(crate) fn is_dead(pidfd: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one live pollfd is passed.
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// Whether the process of a pidfd is dead, and its parent knows: nobody can send it a signal any more.
+pub(crate) fn is_no_more(pidfd: BorrowedFd<'_>) -> bool {
+    let (number, none) = (pidfd.as_raw_fd(), ptr::null::<libc::siginfo_t>());
+    // SAFETY: only values are passed. No signal is sent: it is only asked whether one could be.
+    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, 0, none, 0) };
+    check_long(sent).is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
 }
 
 /// Waits for many descriptors.

@@ -9,6 +9,7 @@ use test_start::skip;
 
 #[path = "../compiler/mod.rs"]
 mod compiler;
+mod filtered;
 mod input;
 mod library;
 #[path = "../place/mod.rs"]
