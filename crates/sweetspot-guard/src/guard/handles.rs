@@ -16,7 +16,6 @@ use sweetspot_core::ledger::{
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 use sweetspot_core::unwritten::RECALLED;
-use sweetspot_core::why::Why;
 
 use super::Guard;
 use super::alone::{Looker, Question};
@@ -25,10 +24,8 @@ use super::place::note_close;
 use super::room::Room;
 use super::unseen::Asks;
 use super::writers::{Asked, Writers};
-use crate::identity;
-use crate::notes::Note;
 use crate::quiet::{self, Quiet};
-use crate::sys::{self, Naps, Status};
+use crate::sys::{self, Naps};
 use crate::write_buffers::{WriteBuffer, WriteBuffers};
 
 /// How often the slots of the dead are looked for at most.
@@ -477,29 +474,10 @@ fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
 
 /// A handle is not granted. The file's calls pass through, and nobody reads more than that.
 #[derive(Debug)]
-struct Refused;
+pub(super) struct Refused;
 
 impl From<io::Error> for Refused {
     fn from(_: io::Error) -> Refused {
         Refused
-    }
-}
-
-impl Guard {
-    /// Notes the file of a handle before it is granted. In a pid namespace of its own (a container) a
-    /// note is no condition: when that ends nobody recovers anything, and `--max-age` is short.
-    fn note(&self, index: usize, handle: &OwnedFd, status: Status) -> Result<(), Refused> {
-        if self.states.is_empty() {
-            return Ok(());
-        }
-        let note = self.note.get_or_init(|| Note::make(&self.states, &self.path, &self.file).ok());
-        match note {
-            Some(note) => Ok(note.record(index, handle, status)?),
-            None if identity::is_in_own_pid_namespace().unwrap_or(false) => Ok(()),
-            None => {
-                self.ledger.header.why.fetch_or(Why::NotNoted.bit(), SeqCst);
-                Err(Refused)
-            }
-        }
     }
 }

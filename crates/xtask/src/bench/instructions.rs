@@ -216,12 +216,13 @@ impl Counter<'_> {
         };
         if !verb.is_empty() {
             command = self.kit.command(&self.kit.sweetspot, self.folder.path());
-            // Else the library stays out of what valgrind runs.
-            command.args(verb).env(sweetspot_core::environment::VALGRIND, "1");
+            command.args(verb);
         }
         if let Under::Library(library) = under {
             command.env("LD_PRELOAD", library);
         }
+        // Else the library stays out of what valgrind runs. Each variable takes time at a start: it is in all of them.
+        command.env(sweetspot_core::environment::VALGRIND, "1");
         command.args(["--quiet", "--tool=callgrind", "--callgrind-out-file=counts"]);
         let ended = command.args(options).arg(&program).args(words).output();
         let ended = ended.map_err(|error| format!("valgrind: {error}"))?;
