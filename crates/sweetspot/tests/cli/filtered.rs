@@ -102,3 +102,53 @@ fn a_program_starts_where_run_itself_could_not() {
     command.args(["answer:poll:1", env!("CARGO_BIN_EXE_sweetspot"), "run", "--require", "true"]);
     assert_fails(&mut command, 125, &["'true' cannot be buffered", "seccomp filter"]);
 }
+
+#[test]
+fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
+    let place = Place::new();
+    let confined = compile_program(&place, "confined");
+    let copy = compile_program(&place, "copy");
+    let lines: String = (0..50_000).map(|line| format!("{line}\n")).collect();
+    place.write("in.txt", &lines);
+    let sweetspot = env!("CARGO_BIN_EXE_sweetspot").as_ref();
+    let run: [&OsStr; 4] = [sweetspot, "run".as_ref(), "--summary".as_ref(), "--".as_ref()];
+    let copying: [&OsStr; 4] = [copy.as_ref(), "in.txt".as_ref(), "out.txt".as_ref(), "7".as_ref()];
+    let filter = "a seccomp filter is in force";
+    // What is started under a filter that came later has no library that could say so.
+    let later = "the process gave up rights, or is confined";
+    for (how, outside, inside) in [
+        // Of the filter around `run` it is known that it refuses nothing that the library needs.
+        ("allow", "", later),
+        ("deny", "", later),
+        ("mark", "", later),
+        ("hide", "", later),
+        ("kill", filter, later),
+        // No code is changed.
+        ("code", "", ""),
+    ] {
+        let restricted: [&OsStr; 2] = [confined.as_ref(), how.as_ref()];
+        let commands = [
+            (outside, [&restricted[..], &run, &copying].concat()),
+            (inside, [&run[..], &restricted, &copying].concat()),
+        ];
+        for (expected, words) in commands {
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).env("SWEETSPOT_CACHE", place.cache());
+            let output = command.current_dir(place.work()).output().unwrap();
+            let said = stderr(&output);
+            if output.status.code() == Some(77) {
+                skip(&format!("restriction {how}: {said}"));
+                continue;
+            }
+            assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+            assert_eq!(
+                fs::read_to_string(place.work().join("out.txt")).unwrap(),
+                lines,
+                "{words:?}"
+            );
+            assert!(said.contains("buffered  size auto, in "), "{words:?}: {said}");
+            assert_eq!(said.contains("note "), !expected.is_empty(), "{words:?}: {said}");
+            assert!(said.contains(expected), "{words:?}: {said}");
+        }
+    }
+}
