@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { THREADS = 4, RECORD_BYTES = 60, COLLECTOR = THREADS };
-#define SECONDS 3.0
+#define SECONDS 1.2
 /* Far more than a busy machine takes, and less than a thread is waited for that has gone for good. */
 #define LATE_SECONDS 0.8
 
