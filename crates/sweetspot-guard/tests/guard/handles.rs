@@ -86,6 +86,11 @@ fn handles_are_granted_where_the_guard_could_write_and_nowhere_else() {
     program.end();
 }
 
+/// Whether the guard grants a handle of a new file.
+fn is_granted(client: &Client, path: &Path) -> bool {
+    client.ask(open_new(path), path, 4096, Lie::None).is_held()
+}
+
 #[test]
 fn a_handle_outlives_names_and_a_write_buffer_outlives_its_handle() {
     let _alone = alone();
@@ -202,10 +207,7 @@ fn no_handle_is_granted_while_a_process_opens_files_out_of_sight() {
     in_child(|| {
         let client = Client::join(&program.ledger);
         client.introduce(Lie::None);
-        let is_held = |name: &str| {
-            let path = folder.join(name);
-            client.ask(open_new(&path), &path, 4096, Lie::None).is_held()
-        };
+        let is_held = |name| is_granted(&client, &folder.join(name));
         assert!(!is_held("beside"));
         kill(unseen);
         until("it is dead", || !is_process(unseen));
@@ -223,10 +225,7 @@ fn no_handle_is_granted_to_a_process_that_has_a_ring() {
     in_child(|| {
         let client = Client::join(&program.ledger);
         client.introduce(Lie::None);
-        let is_held = |name: &str| {
-            let path = folder.join(name);
-            client.ask(open_new(&path), &path, 4096, Lie::None).is_held()
-        };
+        let is_held = |name| is_granted(&client, &folder.join(name));
         assert!(is_held("before"));
         let mut parameters = [0u64; 15];
         // SAFETY: as large as what the kernel stores there.
