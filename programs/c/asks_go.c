@@ -1,4 +1,5 @@
 /* A library that Go has not made, but one that it needs and loads by itself. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -67,6 +67,8 @@ enum { POLL = SYS_poll, EPOLL_WAIT = SYS_epoll_wait };
 #else
 enum { POLL = SYS_ppoll, EPOLL_WAIT = SYS_epoll_pwait };
 #endif
+/* The same on every machine; the headers of glibc 2.31 do not have it. */
+enum { FACCESSAT2 = 439 };
 
 static int answer(const char *how) {
     static const struct {
@@ -77,7 +79,7 @@ static int answer(const char *how) {
         {"pwrite64", SYS_pwrite64},           {"pread64", SYS_pread64},   {"lseek", SYS_lseek},
         {"fcntl", SYS_fcntl},                 {"fstat", SYS_fstat},       {"futex", SYS_futex},
         {"epoll_wait", EPOLL_WAIT},           {"eventfd2", SYS_eventfd2}, {"poll", POLL},
-        {"rt_sigaction", SYS_rt_sigaction},   {"statx", SYS_statx},       {"faccessat2", SYS_faccessat2},
+        {"rt_sigaction", SYS_rt_sigaction},   {"statx", SYS_statx},       {"faccessat2", FACCESSAT2},
         {"getrandom", SYS_getrandom},         {"exit_group", SYS_exit_group},
         {"rt_sigprocmask", SYS_rt_sigprocmask}, {"clone", SYS_clone},
         {"geteuid", SYS_geteuid},             {"prlimit64", SYS_prlimit64},
