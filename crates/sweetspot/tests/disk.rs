@@ -456,7 +456,7 @@ fn a_file_that_is_not_described_is_written_all_the_same() {
     let _turn = turn();
     for kind in ["silent", "renumbered"] {
         let Some(far_away) = FarAway::serve(kind) else { return };
-        let expected = "error 0, length 3000000, misplaced 0";
+        let expected = "error 0, length 1200000, misplaced 0";
         // Five sizes, four times: with each of them each call is once the first that is not answered.
         for size in ["off", "auto", "512", "64K", "1M"].repeat(4) {
             let output = far_away.output("whole", size, Stdio::null());

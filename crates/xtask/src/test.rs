@@ -14,10 +14,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Tests that passed and failed.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Count {
     passed: u64,
     failed: u64,
+    /// The lines that name what failed: said again at the end, as few read what is above.
+    wrong: Vec<String>,
 }
 
 impl Count {
@@ -25,11 +27,17 @@ impl Count {
     fn note(&mut self, line: &str) {
         println!("{line}");
         let _ = io::stdout().flush();
-        let reported = counted(line).unwrap_or_default();
-        self.passed += reported.passed;
-        self.failed += reported.failed;
+        let (passed, failed) = counted(line).unwrap_or_default();
+        self.passed += passed;
+        self.failed += failed;
+        if is_of_a_failure(line) && self.wrong.len() < WRONG_MAX {
+            self.wrong.push(line.to_owned());
+        }
     }
 }
+
+/// How many of these lines are said again.
+const WRONG_MAX: usize = 40;
 
 struct Done {
     name: &'static str,
@@ -89,6 +97,7 @@ pub fn run(filter: &[&str]) -> bool {
         let verdict = if *passed { "passed" } else { "FAILED" };
         println!("{name:<13} {verdict} {:7.1} s", took.as_secs_f64());
     }
+    count.wrong.iter().for_each(|line| println!("{line}"));
     println!("{} passed, {} failed", count.passed, count.failed);
     count.failed == 0
 }
@@ -195,13 +204,21 @@ fn cargo_test(words: &[&str], count: &mut Count) -> bool {
 
 /// The numbers in the last line of a test program:
 /// `test result: ok. 7 passed; 0 failed; 0 ignored; ...`.
-fn counted(line: &str) -> Option<Count> {
+fn counted(line: &str) -> Option<(u64, u64)> {
     let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let number = |unit: &str| {
         let mut parts = numbers.split(';').map(str::trim);
         parts.find_map(|part| part.strip_suffix(unit)?.trim().parse().ok())
     };
-    Some(Count { passed: number("passed")?, failed: number("failed")? })
+    Some((number("passed")?, number("failed")?))
+}
+
+/// Whether a line names a test that failed, or says what did in another system.
+fn is_of_a_failure(line: &str) -> bool {
+    let is_test = line.starts_with("test ") || line.contains(" --- ");
+    (is_test && line.ends_with("FAILED"))
+        || line.contains(" FAILS ")
+        || line.contains("panicked at")
 }
 
 fn command(arguments: &[&str]) -> Command {
@@ -214,13 +231,12 @@ fn command(arguments: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::{counted, is_of_a_failure};
 
     #[test]
     fn results_are_counted() {
         let check = |line: &str, expected: Option<(u64, u64)>| {
-            let found = counted(line).map(|count| (count.passed, count.failed));
-            assert_eq!(found, expected, "{line}");
+            assert_eq!(counted(line), expected, "{line}");
         };
         check("test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured", Some((7, 0)));
         check(
@@ -229,5 +245,18 @@ mod tests {
         );
         check("test shell ... ok", None);
         check("test result: ok. none", None);
+    }
+
+    #[test]
+    fn what_failed_is_named() {
+        let named = [
+            "test c_sharing ... FAILED",
+            "start::few --- FAILED",
+            "programs     FAILS     159.7 s  25 passed groups",
+            "thread 'main' (7) panicked at crates/one/src/main.rs:1:1:",
+        ];
+        assert!(named.into_iter().all(is_of_a_failure));
+        let others = ["test c_sharing ... ok", "test result: FAILED. 1 passed; 1 failed", "FAILED"];
+        assert!(!others.into_iter().any(is_of_a_failure));
     }
 }

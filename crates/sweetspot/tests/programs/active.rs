@@ -81,7 +81,7 @@ fn programs_make_fewer_calls() {
 /// The read and write calls of the shell and of all that it waited for.
 fn calls(place: &Place, case: &Case, run: &str) -> u64 {
     let seen = place.run(case, run).expect("started");
-    let text = String::from_utf8_lossy(seen.stdout()).into_owned();
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
     let count = |key: &str| -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(key));
         line.and_then(|value| value.trim().parse().ok()).expect("counters in /proc/PID/io")

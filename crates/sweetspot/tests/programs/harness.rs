@@ -5,62 +5,31 @@
 //! nothing; the shell that reads it is outside of what is buffered, so redirections in it are
 //! descriptors from outside. `$BIN` is the folder of executables, `$SRC` the folder `programs/`.
 //!
-//! Nothing is compared loosely: a program that may differ says so in the table, file by file.
+//! Not here: what is seen of a run, and how two are compared (`seen.rs`).
 
 use crate::build;
+use crate::seen::{Kind, Seen, differences, snapshot};
 use crate::table::{self, Case};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// The sizes at which every program runs: chosen, the smallest, below a page, the usual, large.
-const SIZES: &[&str] = &["auto", "1", "512", "64K", "1M"];
+const SIZES: &str = "auto 1 512 64K 1M";
+/// Those of rows that take long.
+const SIZES_OF_LONG: &str = "auto 64K";
 /// How long a guard may take to finish a process that was killed, milliseconds.
 const LATE_MS_MAX: u64 = 3_000;
 /// How many differences are printed for one run.
 const DIFFERENCES_SHOWN_MAX: usize = 8;
-
-/// Everything that can be seen of a run.
-pub struct Seen {
-    /// "exit 0", "signal 11", or that it did not end.
-    pub ended: String,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    files: BTreeMap<PathBuf, Entry>,
-}
-
-impl Seen {
-    /// What the program wrote to its standard output.
-    pub fn stdout(&self) -> &[u8] {
-        &self.stdout
-    }
-}
-
-/// One file of the work folder.
-struct Entry {
-    kind: Kind,
-    /// Permission bits.
-    mode: u32,
-    links: u64,
-    modified: SystemTime,
-}
-
-#[derive(PartialEq)]
-enum Kind {
-    File(Vec<u8>),
-    Folder,
-    Link(PathBuf),
-    Other,
-}
 
 /// The words that stand before a program, from `SWEETSPOT_TEST_RUN` or `sweetspot run`.
 pub fn wrapper(size: &str) -> String {
@@ -75,9 +44,37 @@ pub fn is_wanted(name: &str) -> bool {
     name.contains(&std::env::var("SWEETSPOT_TEST_ONLY").unwrap_or_default())
 }
 
+/// How much is done of what takes long.
+#[derive(PartialEq)]
+pub enum Long {
+    /// It is built.
+    No,
+    Few,
+    All,
+}
+
+/// What `SWEETSPOT_TEST_LONG` says.
+pub fn long() -> Long {
+    match std::env::var("SWEETSPOT_TEST_LONG").as_deref() {
+        Err(_) | Ok("few") => Long::Few,
+        Ok("no") => Long::No,
+        Ok("all") => Long::All,
+        Ok(other) => panic!("SWEETSPOT_TEST_LONG={other}: it is no, few or all"),
+    }
+}
+
+/// The sizes at which a program runs.
+fn sizes(case: &Case) -> String {
+    let usual = match long() {
+        Long::No if case.long => return String::new(),
+        Long::Few if case.long => SIZES_OF_LONG,
+        _ => SIZES,
+    };
+    std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| usual.to_owned())
+}
+
 /// Runs every program of a group; fails with what differs, or in CI with what is missing.
 pub fn check_group(group: &str) {
-    let sizes = std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| SIZES.join(" "));
     let mut wrong = Vec::new();
     let of_group = |case: &&Case| case.group == group && is_wanted(case.name);
     let (cases, missed): (Vec<&Case>, Vec<&Case>) =
@@ -89,12 +86,10 @@ pub fn check_group(group: &str) {
     let (ran, found) = (cases.len(), Mutex::new(&mut wrong));
     crate::at_once(2, &cases, |case| {
         let start = Instant::now();
-        if let Err(message) = check(case, &sizes) {
+        if let Err(message) = check(case, &sizes(case)) {
             found.lock().expect("no one panics").push(message);
         }
-        if std::env::var_os("SWEETSPOT_TEST_TIMES").is_some() {
-            say(&format!("{:6.2} s {group} {}", start.elapsed().as_secs_f64(), case.name));
-        }
+        say_time(start, group, case.name);
     });
     assert!(
         wrong.is_empty(),
@@ -107,6 +102,13 @@ pub fn check_group(group: &str) {
 /// Prints past the capture of the test runner, so that it is seen when the test passes, too.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints how long a row took, where that is asked for.
+pub fn say_time(start: Instant, group: &str, name: &str) {
+    if std::env::var_os("SWEETSPOT_TEST_TIMES").is_some() {
+        say(&format!("{:6.2} s {group} {name}", start.elapsed().as_secs_f64()));
+    }
 }
 
 /// Prints what is skipped; where `CI` is set a skip is a failure.
@@ -151,12 +153,16 @@ fn search_path() -> String {
     format!("/usr/bin:/bin:/usr/sbin:/sbin:{inherited}")
 }
 
-/// Builds, prepares, runs as it is and at every size.
+/// Builds, prepares, runs as it is and at every size; where there are no sizes, builds and prepares.
 ///
 /// # Errors
 /// A text that says what differs, where the files are and how to run it again.
 fn check(case: &Case, sizes: &str) -> Result<(), String> {
     let place = Place::new(case)?;
+    if sizes.trim().is_empty() {
+        place.remove();
+        return Ok(());
+    }
     let native = place.run(case, "")?;
     if native.ended != case.ends {
         let said = String::from_utf8_lossy(&native.stderr);
@@ -384,112 +390,4 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
         Ok(status) => Err(format!("cp -a to {}: {status}", to.display())),
         Err(error) => Err(format!("cp: {error}")),
     }
-}
-
-/// Every file below a folder.
-fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, Entry>, String> {
-    let mut files = BTreeMap::new();
-    let mut left = vec![folder.to_path_buf()];
-    while let Some(next) = left.pop() {
-        let wrong = |error: std::io::Error| format!("{}: {error}", next.display());
-        for entry in fs::read_dir(&next).map_err(wrong)? {
-            let path = entry.map_err(wrong)?.path();
-            let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
-            let data = fs::symlink_metadata(&path).map_err(wrong)?;
-            let kind = if data.is_symlink() {
-                Kind::Link(fs::read_link(&path).map_err(wrong)?)
-            } else if data.is_dir() {
-                left.push(path.clone());
-                Kind::Folder
-            } else if data.is_file() {
-                Kind::File(fs::read(&path).map_err(wrong)?)
-            } else {
-                Kind::Other
-            };
-            let links = if data.is_dir() { 0 } else { data.nlink() };
-            let modified = data.modified().map_err(wrong)?;
-            let mode = data.mode() & 0o7777;
-            let name = path.strip_prefix(folder).expect("below the folder").to_path_buf();
-            files.insert(name, Entry { kind, mode, links, modified });
-        }
-    }
-    Ok(files)
-}
-
-/// What differs between two runs, one line each.
-pub fn differences(case: &Case, native: &Seen, seen: &Seen) -> Vec<String> {
-    let mut found = Vec::new();
-    if native.ended != seen.ended {
-        found.push(format!("ended with {}, natively {}", seen.ended, native.ended));
-    }
-    found.extend(content("stdout", &native.stdout, &seen.stdout));
-    found.extend(content("stderr", &native.stderr, &seen.stderr));
-    let differs = |name: &Path| case.may_differ.iter().any(|other| name == Path::new(other));
-    for (name, entry) in native.files.iter().filter(|(name, _)| !differs(name)) {
-        match seen.files.get(name) {
-            None => found.push(format!("file {} is missing", name.display())),
-            Some(other) => entry_differences(case, name, entry, other, &mut found),
-        }
-    }
-    for name in seen.files.keys().filter(|name| !differs(name)) {
-        if !native.files.contains_key(name) {
-            found.push(format!("file {} should not be there", name.display()));
-        }
-    }
-    found
-}
-
-/// What differs between two files of one name.
-fn entry_differences(
-    case: &Case,
-    name: &Path,
-    native: &Entry,
-    seen: &Entry,
-    found: &mut Vec<String>,
-) {
-    let shown = name.display();
-    match (&native.kind, &seen.kind) {
-        (Kind::File(before), Kind::File(now)) => {
-            found.extend(content(&format!("file {shown}"), before, now))
-        }
-        (before, now) if before != now => found.push(format!("file {shown}: another kind")),
-        _ => {}
-    }
-    if native.mode != seen.mode {
-        found.push(format!("file {shown}: mode {:o}, natively {:o}", seen.mode, native.mode));
-    }
-    if native.links != seen.links {
-        found.push(format!("file {shown}: {} links, natively {}", seen.links, native.links));
-    }
-    let timed = case.times.iter().any(|other| name == Path::new(other));
-    if timed && native.modified != seen.modified {
-        let (before, now) = (native.modified, seen.modified);
-        found.push(format!("file {shown}: modified {now:?}, natively {before:?}"));
-    }
-}
-
-/// Where two byte strings differ first, with what is there.
-fn content(what: &str, native: &[u8], seen: &[u8]) -> Option<String> {
-    if native == seen {
-        return None;
-    }
-    let at = native.iter().zip(seen).take_while(|(before, now)| before == now).count();
-    let around = |bytes: &[u8]| {
-        let start = bytes[..at.min(bytes.len())]
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |newline| newline + 1)
-            .max(at.saturating_sub(120));
-        let end = bytes.len().min(at + 60);
-        let part = bytes.get(start..end).unwrap_or(&[]);
-        part.escape_ascii().to_string()
-    };
-    Some(format!(
-        "{what}: {} bytes, natively {}; first difference at {at}:\n        \"{}\"\n        \
-         natively\n        \"{}\"",
-        seen.len(),
-        native.len(),
-        around(seen),
-        around(native),
-    ))
 }

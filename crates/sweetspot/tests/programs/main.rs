@@ -2,7 +2,7 @@
 //!
 //! One test a group of the table in `table.rs`; each runs its programs once as they are and once
 //! at every buffer size, and compares standard output, standard error, exit status or signal, and
-//! every file of the work folder. `harness.rs` runs and compares, `build.rs` compiles the sources
+//! every file of the work folder. `harness.rs` runs, `seen.rs` compares, `build.rs` compiles the sources
 //! that lie in `programs/`. That the harness sees differences at all is a test of its own
 //! (`sees.rs`), and so is that the programs are really buffered (`active.rs`), and that they do the same
 //! twice by themselves (`memory.rs`), and that `profile` knows how many calls are left (`predicted.rs`).
@@ -10,7 +10,8 @@
 //! Not here: killed processes at random moments and random programs of calls.
 //!
 //! From outside: `SWEETSPOT_TEST_RUN` replaces the words before the program (`{size}` stands for
-//! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, and `SWEETSPOT_TEST_ONLY` keeps the
+//! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, `SWEETSPOT_TEST_LONG` how much is done of
+//! what takes long (`no`: it is built; `few` sizes; `all`), and `SWEETSPOT_TEST_ONLY` keeps the
 //! programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
 //! each took and what it does natively. `SWEETSPOT_TEST_BIN` is a folder of executables, where there
 //! is no compiler; `SWEETSPOT_TEST_PATIENCE` is how many times as long a program may take, where the
@@ -23,6 +24,7 @@ mod build;
 mod harness;
 mod memory;
 mod predicted;
+mod seen;
 mod sees;
 mod table;
 

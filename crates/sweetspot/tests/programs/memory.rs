@@ -6,12 +6,14 @@
 //! takes dozens of times as long; or in `NOT_CHECKED`, with the reason.
 
 use crate::build::{self, Build};
-use crate::harness::{self, Place, differences};
+use crate::harness::{self, Long, Place};
+use crate::seen::differences;
 use crate::table::{Case, DEFAULT, cases};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Instant;
 
 /// Programs of `programs/c`, and how each is run in a folder with a file of lines, `in.txt`.
 const CHECKED: &[(&str, &str)] = &[
@@ -156,6 +158,25 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];
 
+/// Those that take ten seconds and more under memcheck: there only where all is done.
+const LONG: &[&str] = &[
+    "appends",
+    "cancelled",
+    "coherence",
+    "errors_descriptors",
+    "errors_read",
+    "errors_seek",
+    "errors_size",
+    "errors_stat",
+    "errors_write",
+    "fork_append",
+    "hear",
+    "signals_between",
+    "signals_speak",
+    "signals_window",
+    "own_threads",
+];
+
 /// What memcheck says of memory that was never set, and of memory that is nobody's. Not "Syscall param
 /// ... unaddressable": calls with bad addresses are what some of them test.
 const FAULTS: [&str; 3] = ["uninitialised", "Invalid read", "Invalid write"];
@@ -169,6 +190,8 @@ fn every_c_program_of_the_table_is_checked_or_cannot_be() {
     let here = CHECKED.iter().chain(NOT_CHECKED).map(|(name, _)| *name);
     assert_eq!(here.clone().collect::<BTreeSet<_>>(), in_table);
     assert_eq!(here.count(), in_table.len(), "one is there twice");
+    let is_checked = |name: &&str| CHECKED.iter().any(|(checked, _)| checked == name);
+    assert!(LONG.iter().all(is_checked), "one is long and not checked");
 }
 
 #[test]
@@ -181,9 +204,11 @@ fn c_programs_set_what_they_use_and_do_the_same_twice() {
     }
     let found = Mutex::new(&mut wrong);
     crate::at_once(2, CHECKED, |(name, command)| {
+        let start = Instant::now();
         if let Err(message) = check(name, command) {
             found.lock().expect("no one panics").push(message);
         }
+        harness::say_time(start, "memory", name);
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
@@ -201,6 +226,10 @@ fn check(name: &'static str, command: &'static str) -> Result<(), String> {
     let differs = differences(&case, &first, &second);
     if !differs.is_empty() {
         return Err(format!("{name} differs from itself:\n{}", differs.join("\n")));
+    }
+    if LONG.contains(&name) && harness::long() != Long::All {
+        place.remove();
+        return Ok(());
     }
     let logs = build::executables().join(format!("{name}.memcheck-{}", std::process::id()));
     let _ = fs::remove_dir_all(&logs);

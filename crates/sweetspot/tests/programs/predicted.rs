@@ -5,7 +5,7 @@
 //! has only sampled. What takes no part: the guard answers at once, as `profile` assumes, the files are
 //! older than a window may be, and no earlier run has told what calls cost.
 
-use crate::harness::{self, Place};
+use crate::harness::{self, Long, Place};
 use crate::table::{Case, cases};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sweetspot_report::profile::data::Profile;
 
 /// Programs whose calls do not depend on time, on which of their processes comes first, nor on whether
@@ -324,9 +324,12 @@ fn as_many_calls_are_left_as_predicted() {
         return;
     }
     let wrong = Mutex::new(Vec::new());
-    let programs: Vec<_> = PROGRAMS.iter().filter(|(_, name)| harness::is_wanted(name)).collect();
-    crate::at_once(6, &programs, |(group, name)| {
-        let case = found(group, name);
+    let is_now =
+        |case: &Case| harness::is_wanted(case.name) && (!case.long || harness::long() == Long::All);
+    let programs = PROGRAMS.iter().map(|(group, name)| found(group, name));
+    let programs: Vec<_> = programs.filter(|case| is_now(case)).collect();
+    crate::at_once(6, &programs, |case| {
+        let (name, start) = (case.name, Instant::now());
         let mut wrong_here = Vec::new();
         if let Some(missing) = harness::missing(case) {
             harness::skipped(&format!("predicting calls of {name}: {missing}"), &mut wrong_here);
@@ -338,6 +341,7 @@ fn as_many_calls_are_left_as_predicted() {
                 }
             }
         }
+        harness::say_time(start, "predicted", name);
         wrong.lock().unwrap().extend(wrong_here);
     });
     let wrong = wrong.into_inner().unwrap();

@@ -2,7 +2,8 @@
 //! programs of the table with a library that buffers naively.
 
 use crate::build::{self, Build};
-use crate::harness::{self, Place, differences};
+use crate::harness::{self, Place};
+use crate::seen::differences;
 use crate::table::{Case, DEFAULT, cases, package_of};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -34,6 +34,8 @@ pub struct Case {
     pub times: &'static [&'static str],
     /// A run that takes longer hangs, seconds.
     pub seconds_max: u64,
+    /// It takes seconds, as it waits or looks for what happens rarely: few sizes are enough.
+    pub long: bool,
     /// The program is killed, so a guard may write its last bytes just after its end.
     pub finished_late: bool,
 }
@@ -50,6 +52,7 @@ pub const DEFAULT: Case = Case {
     may_differ: &[],
     times: &[],
     seconds_max: 60,
+    long: false,
     finished_late: false,
 };
 

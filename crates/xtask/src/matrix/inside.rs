@@ -199,6 +199,7 @@ impl Inside {
         if self.extent != Extent::Full {
             command.env("SWEETSPOT_TEST_SIZES", "auto");
         }
+        command.env("SWEETSPOT_TEST_LONG", if self.extent == Extent::Short { "no" } else { "all" });
         if self.extent.is_emulated() {
             command.env("SWEETSPOT_TEST_BIN", &self.folder);
             command.env("SWEETSPOT_TEST_PATIENCE", EMULATED);

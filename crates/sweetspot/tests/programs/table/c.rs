@@ -246,6 +246,7 @@ pub const SHARING: &[Case] = &[
         name: "threads while streams begin to be seen",
         build: &[C("streams_taken")],
         command: "$RUN $BIN/c/streams_taken threads",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -313,6 +314,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("replaced")],
         command: "for way in capture 'capture append' dup2 'dup2 append' moved reads reads handler; do \
                   $RUN $BIN/c/replaced $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -328,6 +330,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("meets_handlers")],
         command: "for way in close duplicate replace sendfile copy splice pwritev2 writev preadv2 readv send; do \
                   $RUN $BIN/c/meets_handlers $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -389,6 +392,7 @@ pub const SHARING: &[Case] = &[
                   closes late 'shares early' 'duplicates early' 'sends early'; do \
                   echo $way; $RUN $BIN/c/input $way < in.txt; \
                   $RUN bash -c \"$BIN/c/input $way < in.txt; echo after\"; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -404,6 +408,7 @@ pub const SHARING: &[Case] = &[
                   { $RUN $BIN/c/input works early > one & $RUN $BIN/c/input works early > other & wait; } < in.txt; \
                   $RUN bash -c '{ $BIN/c/input works early > third & $BIN/c/input works early > fourth & wait; } < in.txt'; \
                   for pair in 'one other' 'third fourth'; do sort $pair | cksum; rm $pair; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -418,6 +423,7 @@ pub const SHARING: &[Case] = &[
         name: "threads write from the start",
         build: &[C("threads_write")],
         command: "$RUN $BIN/c/threads_write 150",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -425,6 +431,7 @@ pub const SHARING: &[Case] = &[
         name: "one thread ends it while others write",
         build: &[C("ends_beside")],
         command: "$RUN $BIN/c/ends_beside",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -432,6 +439,7 @@ pub const SHARING: &[Case] = &[
         name: "a thread writes while another's window is filled",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell filling 1000",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -446,6 +454,7 @@ pub const SHARING: &[Case] = &[
         name: "two processes change the same bytes without a word",
         build: &[C("overlap")],
         command: "$RUN $BIN/c/overlap",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -460,6 +469,7 @@ pub const SHARING: &[Case] = &[
         name: "the ledger's name is removed while bytes wait",
         build: &[C("nameless")],
         command: "for way in pwrite stream read size append; do $RUN $BIN/c/nameless $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -490,6 +500,7 @@ pub const SHARING: &[Case] = &[
         name: "a file is free when its writer's death is known",
         build: &[C("held_for_dead")],
         command: "$RUN $BIN/c/held_for_dead",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -497,6 +508,7 @@ pub const SHARING: &[Case] = &[
         name: "a window opens while writes of another thread begin to wait",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell opening 2000",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -539,6 +551,7 @@ pub const SHARING: &[Case] = &[
         name: "a collector writes while it has stopped all threads",
         build: &[C("stops_world")],
         command: "$RUN $BIN/c/stops_world standard",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -546,6 +559,7 @@ pub const SHARING: &[Case] = &[
         name: "a collector stops all threads by signals that are queued",
         build: &[C("stops_world")],
         command: "$RUN $BIN/c/stops_world queued",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -560,6 +574,7 @@ pub const SHARING: &[Case] = &[
         name: "a handler speaks while the position is in a window",
         build: &[C("signals_window")],
         command: "$RUN $BIN/c/signals_window 1000",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -568,6 +583,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("signals_between")],
         command: "for way in queue once mask; do $RUN $BIN/c/signals_between $way 400; done; \
                   $RUN $BIN/c/signals_between timer 20000",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -575,6 +591,7 @@ pub const SHARING: &[Case] = &[
         name: "threads work while children start",
         build: &[C("threads_spawn")],
         command: "$RUN $BIN/c/threads_spawn 100",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -589,6 +606,7 @@ pub const SHARING: &[Case] = &[
         name: "a handler forks in the middle of writes",
         build: &[C("fork_append")],
         command: "$RUN $BIN/c/fork_append fork 60; $RUN $BIN/c/fork_append exec 60",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -603,6 +621,7 @@ pub const SHARING: &[Case] = &[
         name: "a fork beside threads in the middle of something",
         build: &[C("beside_forks")],
         command: "for way in vfork action reads; do $RUN $BIN/c/beside_forks $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -610,6 +629,7 @@ pub const SHARING: &[Case] = &[
         name: "a title over the memory of the environment",
         build: &[C("titled")],
         command: "$RUN $BIN/c/titled changes; $RUN $BIN/c/titled dies",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -631,6 +651,7 @@ pub const SHARING: &[Case] = &[
         name: "the end of a pipe or a connection tells of a death",
         build: &[C("ends_of_pipes")],
         command: "for way in recv read write send; do $RUN $BIN/c/ends_of_pipes $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -638,6 +659,7 @@ pub const SHARING: &[Case] = &[
         name: "a library and threads that go, which others notice",
         build: &[C("goes")],
         command: "for way in library returns exits; do $RUN $BIN/c/goes $way 8; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -645,6 +667,7 @@ pub const SHARING: &[Case] = &[
         name: "whatever tells of an end tells of a death",
         build: &[C("ends_heard")],
         command: "$RUN $BIN/c/ends_heard",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -703,6 +726,7 @@ pub const SHARING: &[Case] = &[
         name: "which file is newer",
         build: &[C("stamps")],
         command: "for way in last aged asked beside quiet; do $RUN $BIN/c/stamps $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -731,6 +755,7 @@ pub const SHARING: &[Case] = &[
         name: "what others see, and when",
         build: &[C("order")],
         command: "for way in pipe flag signal mkdir symlink eventfd semaphore semop message shared-memory log stamp position read write flags outside-position outside-read outside-write; do echo $way; $RUN $BIN/c/order $way <> outside; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -738,6 +763,7 @@ pub const SHARING: &[Case] = &[
         name: "what a killed child locked is free",
         build: &[C("freed")],
         command: "$RUN $BIN/c/freed",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -783,6 +809,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("cancelled")],
         prepare: "printf '[[rule]]\\nstdio = \"on\"\\n' > sweetspot.toml",
         command: "$RUN $BIN/c/cancelled; $RUN $BIN/c/cancelled r rc",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -807,6 +834,7 @@ pub const SHARING: &[Case] = &[
         name: "words by calls that are rarely made",
         build: &[C("unusual")],
         command: "for word in 0 1 2 3 4 5 6 7; do $RUN $BIN/c/unusual words $word; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -821,6 +849,7 @@ pub const SHARING: &[Case] = &[
         name: "what /proc shows of a process",
         build: &[C("unheard")],
         command: "$RUN $BIN/c/unheard shown",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -828,6 +857,7 @@ pub const SHARING: &[Case] = &[
         name: "every way to learn of a death",
         build: &[C("deaths")],
         command: "$RUN $BIN/c/deaths",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -842,6 +872,7 @@ pub const SHARING: &[Case] = &[
         name: "every way to learn of a stop",
         build: &[C("stops")],
         command: "$RUN $BIN/c/stops",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -856,6 +887,7 @@ pub const SHARING: &[Case] = &[
         name: "who watches a file that is written",
         build: &[C("watched_writer")],
         command: "$RUN $BIN/c/watched_writer",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -885,6 +917,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("told_late")],
         command: "for way in close dup2 dup3 limit refused short number appended printed logged; do \
             $RUN $BIN/c/told_late $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -928,6 +961,7 @@ pub const SHARING: &[Case] = &[
         name: "opens that cut what another process writes",
         build: &[C("opens_that_cut")],
         command: "for way in path table unshare syscall first header; do $RUN $BIN/c/opens_that_cut $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -950,6 +984,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("not_buffered")],
         command: "for way in 'cuts uring' 'cuts ignore' root 'received uring' 'opened uring' 'opened ignore' fetched \
                   'fetched uring' 'sends uring' 'sends ignore'; do $RUN $BIN/c/not_buffered $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -986,6 +1021,7 @@ pub const SHARING: &[Case] = &[
         name: "signals of faults and of steps of its own, in the middle of calls",
         build: &[C("raised")],
         command: "for way in gone steps; do $RUN $BIN/c/raised $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -1014,6 +1050,7 @@ pub const SHARING: &[Case] = &[
         name: "a process whose first thread has ended",
         build: &[C("first_ended")],
         command: "$RUN $BIN/c/first_ended",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -1038,6 +1075,7 @@ pub const SHARING: &[Case] = &[
         name: "threads that the C library does not know of",
         build: &[C("own_threads")],
         command: "$RUN $BIN/c/own_threads",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -1052,6 +1090,7 @@ pub const SHARING: &[Case] = &[
         name: "signals of faults that are ignored",
         build: &[C("ignored_faults")],
         command: "$RUN $BIN/c/ignored_faults; cp out first; trap '' SEGV BUS; $RUN $BIN/c/ignored_faults",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -1087,6 +1126,7 @@ pub const SHARING: &[Case] = &[
         name: "coroutines that a timer switches in the middle of writes",
         build: &[C("switched")],
         command: "$RUN $BIN/c/switched 100000",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -1176,6 +1216,7 @@ pub const SHARING: &[Case] = &[
         command: "for function in tzset localtime localtime_r gmtime ctime ctime_r mktime strftime wcsftime \
                       gettext dgettext dcgettext ngettext dngettext dcngettext; do \
                   $RUN $BIN/c/own_files $function; done",
+        long: true,
         ..DEFAULT
     },
     Case {

@@ -16,6 +16,7 @@ pub const ALL: &[Case] = &[
         command: "for size in 1 7 200 4096 100000; do $RUN $BIN/musl/copy in out.$size $size; done; \
                   $RUN $BIN/musl/copy in out.7 33 append; $RUN $BIN/musl/copy in out.200 33 update; \
                   $RUN $BIN/musl/copy in out.33 33 sync",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -32,6 +33,7 @@ pub const ALL: &[Case] = &[
         name: "errors",
         build: &[Musl("errors_read"), Musl("errors_write"), Musl("errors_seek")],
         command: "$RUN $BIN/musl/errors_read; $RUN $BIN/musl/errors_write; $RUN $BIN/musl/errors_seek",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -40,6 +42,7 @@ pub const ALL: &[Case] = &[
         build: &[Musl("stdio"), Musl("stream_and_descriptor"), Musl("streams_taken")],
         prepare: "seq 30000 > in.txt",
         command: STREAMS,
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -48,6 +51,7 @@ pub const ALL: &[Case] = &[
         build: &[Musl("stdio"), Musl("stream_and_descriptor"), Musl("streams_taken")],
         prepare: STREAMS_BY_RULE,
         command: STREAMS,
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -90,6 +94,7 @@ pub const ALL: &[Case] = &[
                   $RUN $BIN/musl/signals_window 500; $RUN $BIN/musl/fork_memory; \
                   $RUN $BIN/musl/fork_append fork 30; $RUN $BIN/musl/fork_append exec 30; \
                   $RUN $BIN/musl/vfork_child",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -100,6 +105,7 @@ pub const ALL: &[Case] = &[
                   echo $way; $RUN $BIN/musl/order $way; done; \
                   $RUN sh -c '$BIN/musl/neighbours shared 0 & $BIN/musl/neighbours shared 1 & wait'; \
                   mkdir tree; $RUN $BIN/musl/walk tree",
+        long: true,
         ..DEFAULT
     },
     Case {
