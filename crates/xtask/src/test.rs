@@ -120,17 +120,32 @@ pub fn oldest_compiler() -> bool {
     rustup(&["run", version, "cargo", "check", "-p", "sweetspot-io", "--all-features", "--locked"])
 }
 
-/// The tests that wait a good deal: all but the unit tests of xtask, which are the short fuzzers. The workspace is
-/// always asked for as a whole, so that nothing is compiled with other features.
-const TESTS: &[&str] = &["--workspace", "--lib", "--bin", "sweetspot", "--test", "*"];
+/// The tests that are said as they go: all but the table of programs, and the unit tests of xtask, which are the
+/// short fuzzers. The workspace is always asked for as a whole, so that nothing is compiled with other features.
+const TESTS: &[&str] = &[
+    "--workspace",
+    "--lib",
+    "--bin",
+    "sweetspot",
+    "--test",
+    "[!p]*",
+    "--test",
+    "p[!r]*",
+    "--test",
+    "pr[!o]*",
+    "--test",
+    "profile",
+];
 
-/// What runs beside them, one after the other: the table of programs in roots of the oldest and the newest Debian,
-/// other people's tests, the fuzzers, and the examples in the documentation.
-const BESIDE: [(&str, Beside); 4] = [
+/// What runs beside them, one after the other, as either half waits a good deal: the table of programs in roots of
+/// the oldest and the newest Debian, other people's tests, the fuzzers, the examples in the documentation, and the
+/// table of programs here.
+const BESIDE: [(&str, Beside); 5] = [
     ("other roots", Beside::Xtask(&["matrix", "--short"])),
     ("conformance", Beside::Xtask(&["conformance", "--quick"])),
     ("fuzzers", Beside::Cargo(&["test", "--workspace", "--bin", "xtask"])),
     ("examples", Beside::Cargo(&["test", "--workspace", "--doc"])),
+    ("programs", Beside::Cargo(&["test", "--workspace", "--test", "programs"])),
 ];
 
 /// A command of xtask, or of cargo.
@@ -232,6 +247,8 @@ fn command(arguments: &[&str]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::{counted, is_of_a_failure};
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn results_are_counted() {
@@ -245,6 +262,19 @@ mod tests {
         );
         check("test shell ... ok", None);
         check("test result: ok. none", None);
+    }
+
+    /// `TESTS` names those that begin like the one that runs beside them.
+    #[test]
+    fn every_test_program_is_run() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
+        let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+        let folders = entries(crates).flat_map(|made| entries(&made.path().join("tests")));
+        let names =
+            folders.filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()));
+        let mut alike: Vec<_> = names.filter(|name| name.starts_with("pro")).collect();
+        alike.sort();
+        assert_eq!(alike, ["profile", "programs"]);
     }
 
     #[test]
