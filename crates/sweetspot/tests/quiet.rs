@@ -168,6 +168,15 @@ fn who_traces_a_program_waits_for_nothing_of_it() {
 fn check_tracer(victim: &Victim, way: &[&str]) {
     /// Without a wait for what is stopped there are some 5, or 120 where it is a thread; with one there are 7,600.
     const WAITS_MAX: usize = 500;
+    /// Where other work holds the tracer up there may be a few thousand without one, too.
+    const RUNS_MAX: usize = 4;
+    let mut runs = (0..RUNS_MAX).map_while(|_| waits_of_tracer(victim, way)).peekable();
+    let is_skipped = runs.peek().is_none();
+    assert!(is_skipped || runs.any(|waits| waits < WAITS_MAX), "{RUNS_MAX} runs waited too often");
+}
+
+/// How often a tracer has waited for another thread; `None` where that cannot be counted.
+fn waits_of_tracer(victim: &Victim, way: &[&str]) -> Option<usize> {
     let mut run = victim.place.sweetspot(&["run", "--buffer-size", "512", "--", &victim.program]);
     run.args(way);
     let mut strace = Command::new("strace");
@@ -176,13 +185,12 @@ fn check_tracer(victim: &Victim, way: &[&str]) {
     strace.current_dir(victim.place.work()).env("SWEETSPOT_CACHE", victim.place.cache());
     let Ok(ended) = strace.status() else {
         test_start::skip("strace is not installed");
-        return;
+        return None;
     };
     assert!(ended.success());
-    let trace = fs::read_to_string(victim.place.work().join("trace")).unwrap();
-    let waits = trace.lines().filter(|line| line.contains("FUTEX_WAIT")).count();
-    assert!(waits < WAITS_MAX, "{waits} waits");
     assert_eq!(victim.file().len(), 60_000);
+    let trace = fs::read_to_string(victim.place.work().join("trace")).unwrap();
+    Some(trace.lines().filter(|line| line.contains("FUTEX_WAIT")).count())
 }
 
 /// Somebody opens a file while a write of this process has been found to be free to wait, and does not wait yet.
