@@ -8,7 +8,7 @@ use sweetspot_core::why::Why;
 
 use super::file::{self, OpenFile};
 use super::quiesce::{Next, quiesce};
-use super::{handle, spawns, table};
+use super::{dirty, handle, spawns, table};
 use crate::floor::signals::SignalsBlocked;
 
 /// Which descriptors a new process will share with us.
@@ -187,4 +187,6 @@ pub(super) fn stop_transitions() {
     // A transition in progress is over once the registry can be held.
     let _signals = SignalsBlocked::new();
     drop(file::hold_registry());
+    // So is a file's way onto the list of those that wait: what is quiesced from here on stays off it.
+    drop(dirty::hold_dirty());
 }

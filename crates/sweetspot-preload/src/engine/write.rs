@@ -24,7 +24,7 @@ use super::handle::{detach, give_up, stand};
 use super::life::failing_descriptor;
 use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
-use super::spawns::passive;
+use super::spawns::{forking, passive};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
     enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, public_sync_point,
@@ -352,7 +352,8 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     let _signals = SignalsBlocked::deferring();
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
-    if held.nested || !file.is_buffered() || !file.attachment.waits() {
+    // While another thread quiesces all files, nothing begins to wait: see `sharing::stop_transitions`.
+    if held.nested || forking() || !file.is_buffered() || !file.attachment.waits() {
         return Prepared::PassThrough;
     }
     if file.dirty.load(Relaxed) != 0 || is_recalled(file) {

@@ -133,6 +133,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("deaths", "it learns of deaths by pidfds, which valgrind does not know, and waits for them"),
     ("fetched", "it takes descriptors by pidfds, which valgrind does not know"),
     ("ends_beside", "one of its ways to end is a write to an address that is nobody's"),
+    ("ends_well", "its threads wait for each other without a call, which take turns there"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("ends_of_pipes", "its child ends by a write to an address that is nobody's"),
     ("ends_heard", "its children end by a write to an address that is nobody's"),

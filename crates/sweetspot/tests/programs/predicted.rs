@@ -260,6 +260,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "one description, many holders", UNSEEN),
     ("c_sharing", "one file, many descriptions", "`profile` tells files apart by their paths"),
     ("c_sharing", "one thread ends it while others write", TIMING),
+    ("c_sharing", "who ends while another thread begins to write ends well", TIMING),
     ("c_sharing", "shared in ways that are easily missed", UNSEEN),
     ("c_sharing", "signal masks that come with a wait, a thread or sigset", FAULTS),
     ("c_sharing", "signals of faults that are ignored", FAULTS),

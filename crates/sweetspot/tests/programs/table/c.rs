@@ -436,6 +436,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "who ends while another thread begins to write ends well",
+        build: &[C("ends_well")],
+        command: "$RUN $BIN/c/ends_well",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a thread writes while another's window is filled",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell filling 1000",
