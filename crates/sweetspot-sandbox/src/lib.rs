@@ -261,7 +261,10 @@ impl Sandbox {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
-        let own: Vec<_> = notes::folders(&self.notes).chain(costs::folders(&self.costs)).collect();
+        // Changes are at real paths; these may be spelled with links.
+        let real = |folder: PathBuf| folder.canonicalize().unwrap_or(folder);
+        let own = notes::folders(&self.notes).chain(costs::folders(&self.costs));
+        let own: Vec<_> = own.map(real).collect();
         changes.retain(|path, _| {
             let is_own = own.iter().any(|folder| path.starts_with(folder));
             !is_own && !path.to_string_lossy().starts_with(LEDGER_PREFIX)

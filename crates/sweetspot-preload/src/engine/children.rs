@@ -18,6 +18,7 @@ use super::{
     changes, dirty, ending, entries, file, handle, handlers, lane, ledger, others, pool, put_off,
     streams, unseen,
 };
+use crate::floor::aside;
 use crate::floor::atomic::set_has_threads;
 
 /// From now on this process may hear of the death of another one: also one that buffers nothing itself, by its
@@ -50,6 +51,7 @@ pub fn before_fork() {
 pub fn after_fork(child: i32) {
     if child == 0 {
         set_has_threads(false);
+        aside::forget_copies();
         if spawns::is_spawned_child() {
             // The child of a vfork has forked: what is kept here is of its parent's parent.
             set_passive(PASSIVE_FOR_GOOD);

@@ -221,10 +221,11 @@ pub fn closing(fd: i32) -> i32 {
     end(fd)
 }
 
-/// The same where nothing concerns it and nothing is kept: false, if that is not so.
+/// The same where nothing concerns it and nothing is kept: false, if that is not so. Beside threads something is to be
+/// done after it (`aside::await_copies`).
 #[inline(always)]
 pub fn closes_alone(fd: i32) -> bool {
-    if concerns::any() || has_stdio_rules() {
+    if concerns::any() || has_stdio_rules() || has_threads() {
         return false;
     }
     let Some(word) = table::word(fd) else { return false };

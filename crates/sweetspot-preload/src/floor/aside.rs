@@ -5,7 +5,8 @@
 //! locks on that file. So a thread that lives for the look alone gets a table of its own, with nothing
 //! in it, and whatever it opens is gone with it. It shares the memory, so what it maps stays. The kernel
 //! makes that table by copying the first entries of the old one, which are then closed: file systems are
-//! told of that (`flush` in FUSE), so what can be looked at before there are threads is looked at then.
+//! told of that (`flush` in FUSE), so what can be looked at before there are threads is looked at then. As long
+//! as there are copies, what another thread closes stays in use: who closes waits for that ([`await_copies`]).
 //!
 //! A process that has one thread, no record lock, and its table for itself, cannot notice: it looks by
 //! itself. That saves each start of a program two turns of the scheduler. Record locks that it was given by exec are
@@ -84,7 +85,7 @@ fn is_noticeable() -> bool {
     if GIVEN_NONE.load(Ordering::Relaxed) || is_child() {
         return false;
     }
-    let mut job = Job { look: given::has_record_lock, keep: -1, answer: None };
+    let mut job = Job { look: given::has_record_lock, keep: -1, copies: false, answer: None };
     on_stack(&mut job);
     match job.answer {
         Some(false) => GIVEN_NONE.store(true, Ordering::Relaxed),
@@ -104,11 +105,50 @@ pub fn closing_is_noticed() {
     CLOSING_NOTICEABLE.store(true, Ordering::Relaxed);
 }
 
+/// Looks whose threads may have copies of the program's descriptors.
+#[unsafe(link_section = ".data")]
+static COPIES: AtomicU32 = AtomicU32::new(0);
+
+/// After a close: goes on when no look has a copy of what was closed.
+#[inline(always)]
+pub fn await_copies() {
+    if COPIES.load(Ordering::SeqCst) != 0 {
+        await_end_of_copies();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn await_end_of_copies() {
+    let mut backoff = Backoff::default();
+    for _ in 0..TURNS_MAX {
+        if COPIES.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        backoff.wait();
+    }
+    // A process that was forked out of sight has the count and no look; and a close that tells a file system may take
+    // long.
+    forget_copies();
+}
+
+/// In the child of a fork: no look is its own.
+pub fn forget_copies() {
+    COPIES.store(0, Ordering::SeqCst);
+}
+
+fn copies_ended() {
+    let one_less = |count: u32| count.checked_sub(1);
+    let _ = COPIES.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+}
+
 /// A look, and what came of it.
 struct Job<F, T> {
     look: F,
     /// A descriptor of the program's that it needs, or -1.
     keep: i32,
+    /// It counts in `COPIES`.
+    copies: bool,
     answer: Option<T>,
 }
 
@@ -130,7 +170,7 @@ pub fn look_with<T>(keep: impl FnOnce() -> i32, mut look: impl FnMut() -> Option
         // Nothing of the program runs that could notice anything.
         return look();
     }
-    let mut job = Job { look, keep: -1, answer: None };
+    let mut job = Job { look, keep: -1, copies: false, answer: None };
     if single_threaded() && !is_noticeable() {
         on_stack(&mut job);
     }
@@ -165,6 +205,8 @@ fn in_thread<F: FnMut() -> Option<T>, T>(job: &mut Job<F, T>) {
     // Whatever is sent to the process is for a thread of the program's. Where that steps through its own instructions,
     // so does this one, and a blocked signal would end it.
     let before = sys::change_signal_mask(libc::SIG_BLOCK, !set_of(libc::SIGTRAP));
+    job.copies = true;
+    COPIES.fetch_add(1, Ordering::SeqCst);
     // SAFETY: fresh memory; the job lives until the thread is gone.
     let answer =
         unsafe { arch::run_thread(FLAGS, stack as usize + STACK_BYTES, function, at, &running) };
@@ -174,6 +216,10 @@ fn in_thread<F: FnMut() -> Option<T>, T>(job: &mut Job<F, T>) {
             sys::futex_wait(&running, 1, WAIT_MS);
         }
         wait_for_end(thread);
+    }
+    // SAFETY: the thread, which may have written there, is gone.
+    if unsafe { (&raw const job.copies).read_volatile() } {
+        copies_ended();
     }
     // SAFETY: nobody is on it any more, or ever was.
     unsafe { sys::syscall!(SYS_munmap, stack, STACK_BYTES) };
@@ -195,8 +241,16 @@ fn begin_for<F: FnMut() -> Option<T>, T>(_: &Job<F, T>) -> extern "C" fn(usize) 
 
 extern "C" fn begin<F: FnMut() -> Option<T>, T>(job: usize) {
     // SAFETY: the caller's job; it sleeps meanwhile.
-    let keep = unsafe { (*(job as *const Job<F, T>)).keep };
-    if has_own_table(keep) {
+    let (keep, copies) = unsafe {
+        let job = job as *mut Job<F, T>;
+        ((*job).keep, &mut (*job).copies)
+    };
+    let table = own_table(keep);
+    if table == Some(Table::Empty) {
+        *copies = false;
+        copies_ended();
+    }
+    if table.is_some() {
         make::<F, T>(job);
     }
 }
@@ -211,17 +265,27 @@ extern "C" fn make<F: FnMut() -> Option<T>, T>(job: usize) {
     job.answer = (job.look)();
 }
 
-/// Gives this thread a table of its own, with no more in it than `keep`.
-fn has_own_table(keep: i32) -> bool {
+/// What a thread with a table of its own has in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    /// No more than what it is to keep.
+    Empty,
+    /// Copies of all.
+    Full,
+}
+
+/// Gives this thread a table of its own, with no more in it than `keep` if that can be had; `None`: it has none.
+fn own_table(keep: i32) -> Option<Table> {
     let first = (keep as u32).wrapping_add(1);
     // SAFETY: no memory is handed over; as this thread shares the table, a new one is made.
     unsafe {
-        let own = sys::syscall!(SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) == 0;
-        if own && first > 1 {
-            sys::syscall!(SYS_close_range, 0, first - 2, 0);
+        if sys::syscall!(SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) == 0 {
+            if first > 1 {
+                sys::syscall!(SYS_close_range, 0, first - 2, 0);
+            }
+            return Some(Table::Empty);
         }
-        // Where that call may not be made: a copy of all.
-        own || sys::syscall!(SYS_unshare, libc::CLONE_FILES) == 0
+        (sys::syscall!(SYS_unshare, libc::CLONE_FILES) == 0).then_some(Table::Full)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::engine::{
     self, Pass, changes, children, concerns, dirty, embed, ending, life, mapping, own_files, pass,
     sharing, space, spawns, table, unseen,
 };
+use crate::floor::aside;
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -289,7 +290,15 @@ pub fn closing(fd: i32) -> i32 {
 pub fn close(fd: i32, next: impl FnOnce() -> i32) -> i32 {
     let _handlers = life::meets_handlers(fd).then(SignalsBlocked::deferring);
     let failed = closing(fd);
-    failing_with(failed, next())
+    let answer = next();
+    are_closed();
+    failing_with(failed, answer)
+}
+
+/// After the kernel has closed descriptors: what they led to is free, unless the program has others.
+#[inline(always)]
+pub fn are_closed() {
+    aside::await_copies();
 }
 
 /// The answer of a call that was made, and that is to fail with this error unless it is 0.

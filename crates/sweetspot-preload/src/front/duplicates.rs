@@ -2,7 +2,7 @@
 
 use sweetspot_core::why::Why;
 
-use super::dispatch::{is_observed, pass_through};
+use super::dispatch::{are_closed, is_observed, pass_through};
 use crate::engine::{duplicates, streams};
 use crate::floor::atomic::has_threads;
 use crate::observer;
@@ -24,6 +24,7 @@ pub fn replace(old: i32, new: i32, call: impl FnOnce() -> isize) -> isize {
         duplicates::may_be_replaced(new);
     }
     let answer = call();
+    are_closed();
     duplicated(old, answer as i32);
     answer
 }

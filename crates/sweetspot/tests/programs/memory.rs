@@ -134,6 +134,8 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("fetched", "it takes descriptors by pidfds, which valgrind does not know"),
     ("ends_beside", "one of its ways to end is a write to an address that is nobody's"),
     ("ends_well", "its threads wait for each other without a call, which take turns there"),
+    ("limited_beside", "its threads wait for each other without a call, which take turns there"),
+    ("closes_for_good", "valgrind keeps descriptors of its own in the same table"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("ends_of_pipes", "its child ends by a write to an address that is nobody's"),
     ("ends_heard", "its children end by a write to an address that is nobody's"),

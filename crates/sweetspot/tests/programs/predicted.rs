@@ -260,6 +260,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "one description, many holders", UNSEEN),
     ("c_sharing", "one file, many descriptions", "`profile` tells files apart by their paths"),
     ("c_sharing", "one thread ends it while others write", TIMING),
+    ("c_sharing", "a limit on sizes is set while threads write", TIMING),
+    ("c_sharing", "what is closed beside a thread that starts programs is closed", TIMING),
     ("c_sharing", "who ends while another thread begins to write ends well", TIMING),
     ("c_sharing", "shared in ways that are easily missed", UNSEEN),
     ("c_sharing", "signal masks that come with a wait, a thread or sigset", FAULTS),

@@ -389,3 +389,16 @@ fn what_others_mounted_goes_meanwhile() {
         assert!(failed.is_none(), "{failed:?}");
     });
 }
+
+/// The folder of the user's state may be named by a link; what is kept there of the runs is no difference.
+#[test]
+fn what_is_kept_behind_a_link_is_no_difference() {
+    let place = Place::new(User::Ours);
+    let [kept, link] = ["kept", "link"].map(|name| place.folder.path().join(name));
+    fs::create_dir(&kept).unwrap();
+    std::os::unix::fs::symlink(&kept, &link).unwrap();
+    let script = format!("{BUFFERED}for i in 1 2 3; do cat in.dat; done > out");
+    let mut verify = place.verify(&["--sizes", "64K"], &["sh", "-c", &script]);
+    let output = verify.env("XDG_STATE_HOME", &link).output().unwrap();
+    said(&output, 0, &["identical\n"]);
+}

@@ -142,6 +142,7 @@ hook! {
         dispatch::hand_over(fd);
         let pass = dispatch::pass_through();
         let answer = next(fd);
+        dispatch::are_closed();
         (0..=2).for_each(dispatch::made);
         dispatch::made(fd);
         pass.done();
@@ -178,21 +179,29 @@ hook! {
     }
 }
 
+/// Closes the descriptors from `first` to `last`.
+pub(super) fn close_all<T>(
+    first: c_uint,
+    last: c_uint,
+    flags: c_uint,
+    next: impl FnOnce() -> T,
+) -> T {
+    dispatch::range(first, last, flags);
+    let pass = dispatch::pass_through();
+    let answer = next();
+    dispatch::are_closed();
+    pass.done();
+    answer
+}
+
 hook! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, next => {
-        dispatch::range(first, last, flags as c_uint);
-        let pass = dispatch::pass_through();
-        let answer = next(first, last, flags);
-        pass.done();
-        answer
+        close_all(first, last, flags as c_uint, || next(first, last, flags))
     }
 }
 
 hook! {
     fn closefrom(first: c_int) -> (), next => {
-        dispatch::range(first.max(0) as c_uint, c_uint::MAX, 0);
-        let pass = dispatch::pass_through();
-        next(first);
-        pass.done();
+        close_all(first.max(0) as c_uint, c_uint::MAX, 0, || next(first));
     }
 }

@@ -136,7 +136,9 @@ hook! {
 hook! {
     fn closedir(folder: Pointer) -> c_int, next => {
         dispatch::closing(descriptor(folder));
-        next(folder)
+        let answer = next(folder);
+        dispatch::are_closed();
+        answer
     }
 }
 

@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use super::descriptors::opened_unforeseen;
 use crate::engine::{changes, concerns, handlers, life};
+use crate::floor::atomic::has_threads;
 use crate::front::dispatch;
 
 macro_rules! opens {
@@ -131,7 +132,7 @@ macro_rules! closes {
         #[unsafe(link_section = ".text.startup")]
         fn $name(fd: c_int) -> c_int, next
         if true = life::closes_alone(fd) => { next(fd) } else {
-            if life::meets_handlers(fd) {
+            if has_threads() || life::meets_handlers(fd) {
                 return dispatch::close(fd, || next(fd));
             }
             match dispatch::closing(fd) {

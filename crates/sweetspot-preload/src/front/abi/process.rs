@@ -77,11 +77,12 @@ hook! {
     }
 }
 
-/// The program that `execveat` means.
+/// The program that `execveat` means. By the flag the path may be empty, and need not.
 pub(super) fn at(folder: c_int, path: *const c_char, flags: c_int) -> Target {
-    match flags & libc::AT_EMPTY_PATH {
-        0 => Target::At(folder, path),
-        _ => Target::Open(folder),
+    let is_empty = || path.is_null() || handlers::peek(path) == Some(0);
+    match flags & libc::AT_EMPTY_PATH != 0 && is_empty() {
+        true => Target::Open(folder),
+        false => Target::At(folder, path),
     }
 }
 

@@ -13,7 +13,7 @@ use sweetspot_core::why::Why;
 use self::numbers::{
     CloneArguments, FCHMODAT2, FILE_SETATTR, REMOVEXATTRAT, SETXATTRAT, confines, is_silent,
 };
-use super::descriptors::opened_unforeseen;
+use super::descriptors::{close_all, opened_unforeseen};
 use super::open_close::opened_so;
 use super::process::{Kin, at, becoming, before_sharing, begun, kin};
 use super::read_write::follow;
@@ -141,10 +141,7 @@ fn on_files(call: &Call) -> Option<isize> {
         old::OPEN => opened(libc::AT_FDCWD, a, b as c_int, next),
         old::CREAT => opened(libc::AT_FDCWD, a, libc::O_WRONLY | libc::O_TRUNC, next),
         libc::SYS_close => dispatch::close(fd, || next() as c_int) as isize,
-        libc::SYS_close_range => {
-            dispatch::range(a as c_uint, b as c_uint, c as c_uint);
-            passed_through(next)
-        }
+        libc::SYS_close_range => close_all(a as c_uint, b as c_uint, c as c_uint, next),
         libc::SYS_munmap => {
             mapping::unmapping();
             next()
@@ -251,16 +248,9 @@ fn on_rights(call: &Call) -> Option<isize> {
             rights::unsharing(fd);
             next()
         }
-        libc::SYS_setrlimit => {
-            let answer = passed_through(next);
-            crate::engine::changes::limits_changed();
-            answer
-        }
+        libc::SYS_setrlimit => rights::limiting(rights::is_size(fd), next),
         libc::SYS_prlimit64 => {
-            rights::limits_setting(fd, b as c_int, c as *const _);
-            let answer = passed_through(next);
-            rights::limits_set(fd, b as c_int, c as *const _, answer as c_int);
-            answer
+            rights::limiting_any(fd, b as c_int, c as *const _, || next() as c_int) as isize
         }
         _ => return None,
     })

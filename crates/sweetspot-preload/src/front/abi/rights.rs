@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::{deaths, ending, others, spawns};
+use crate::engine::{changes, children, deaths, ending, others, spawns};
 use crate::front::dispatch;
 
 /// Functions before which buffering ends for good.
@@ -89,56 +89,76 @@ hook! {
     }
 }
 
-// A limit on the size of files must be met by the write that breaks it: nothing may be pending.
+/// Sets a limit. One on the size of files must be met by the write that breaks it: nothing may be pending, and nothing of
+/// another thread's begins to wait before all of them are known to pass through.
+pub(super) fn limiting<T>(is_size: bool, next: impl FnOnce() -> T) -> T {
+    let pass = dispatch::pass_through();
+    if is_size {
+        children::hold_back();
+    }
+    let answer = next();
+    changes::limits_changed();
+    if is_size {
+        children::go_on();
+    }
+    pass.done();
+    answer
+}
+
+pub(super) fn is_size(resource: c_int) -> bool {
+    resource == libc::RLIMIT_FSIZE as c_int
+}
+
+/// `ulimit` and `vlimit` have numbers of their own: of size they are taken to be.
+fn may_be_size(_: c_int) -> bool {
+    true
+}
+
 macro_rules! limits {
-    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
-        fn $name($($arg: $type),*) -> $ret, next => {
-            let pass = dispatch::pass_through();
-            let answer = next($($arg),*);
-            crate::engine::changes::limits_changed();
-            pass.done();
-            answer
+    ($(fn $name:ident($what:ident: c_int, $limit:ident: $type:ty) -> $ret:ty, $is_size:ident;)*) => {$(hook! {
+        fn $name($what: c_int, $limit: $type) -> $ret, next => {
+            limiting($is_size($what), || next($what, $limit))
         }
     })*};
 }
 limits! {
-    fn setrlimit(resource: c_int, limit: Pointer) -> c_int;
-    fn setrlimit64(resource: c_int, limit: Pointer) -> c_int;
-    fn ulimit(command: c_int, limit: usize) -> isize;
-    fn vlimit(resource: c_int, value: c_int) -> c_int;
+    fn setrlimit(resource: c_int, limit: Pointer) -> c_int, is_size;
+    fn setrlimit64(resource: c_int, limit: Pointer) -> c_int, is_size;
+    fn ulimit(command: c_int, limit: usize) -> isize, may_be_size;
+    fn vlimit(resource: c_int, value: c_int) -> c_int, may_be_size;
 }
 
-/// Before `prlimit`: what another process has written already does not meet the limit.
-pub(super) fn limits_setting(process: c_int, resource: c_int, new: Pointer) {
-    let is_size = resource == libc::RLIMIT_FSIZE as c_int;
-    if is_size && !new.is_null() && deaths::can_wait() {
-        others::limited(process);
-    }
-}
-
-/// After `prlimit`, of this process (0) or another one.
-pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
-    crate::engine::changes::limits_changed();
-    let is_size = resource == libc::RLIMIT_FSIZE as c_int;
-    if answer == 0 && is_size && !new.is_null() {
-        // The child of a vfork may have set its parent's.
-        spawns::leave_behind();
-    }
+/// `prlimit`, of this process (0) or another one, by the next definition.
+pub(super) fn limiting_any(
+    process: c_int,
+    resource: c_int,
+    new: Pointer,
+    next: impl FnOnce() -> c_int,
+) -> c_int {
+    let is_size = is_size(resource) && !new.is_null();
+    // What another process has written already does not meet the limit.
+    let of_another = || {
+        if is_size && deaths::can_wait() {
+            others::limited(process);
+        }
+    };
+    of_another();
+    let answer = limiting(is_size, next);
     if answer == 0 {
-        limits_setting(process, resource, new);
+        if is_size {
+            // The child of a vfork may have set its parent's.
+            spawns::leave_behind();
+        }
+        of_another();
     }
+    deaths::learned();
+    answer
 }
 
 macro_rules! limits_of_any {
     ($($name:ident)*) => {$(hook! {
         fn $name(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int, next => {
-            let pass = dispatch::pass_through();
-            limits_setting(process, resource, new);
-            let answer = next(process, resource, new, old);
-            limits_set(process, resource, new, answer);
-            deaths::learned();
-            pass.done();
-            answer
+            limiting_any(process, resource, new, || next(process, resource, new, old))
         }
     })*};
 }

@@ -133,6 +133,7 @@ macro_rules! closes {
             let failed = life::stream_closing(descriptor(stream));
             let pass = dispatch::pass_through();
             let answer = next(stream);
+            dispatch::are_closed();
             // That of `popen` has waited for the child.
             deaths::may_have_learned();
             pass.done();
@@ -148,6 +149,7 @@ hook! {
         life::stream_ending(descriptor(stream));
         let pass = dispatch::pass_through();
         let answer = next(stream);
+        dispatch::are_closed();
         deaths::learned();
         pass.done();
         answer
@@ -197,6 +199,7 @@ macro_rules! freopens {
             }
             let pass = opening(path, mode);
             let stream = next(path, mode, stream);
+            dispatch::are_closed();
             deaths::may_have_learned();
             opened(stream, mode_of(mode), path);
             if has_threads() {
@@ -255,8 +258,17 @@ macro_rules! popens {
 }
 popens! { popen _IO_popen }
 
+hook! {
+    fn fcloseall() -> c_int, next => {
+        let pass = dispatch::pass_through();
+        let answer = next();
+        dispatch::are_closed();
+        pass.done();
+        answer
+    }
+}
+
 pass_through! {
-    fn fcloseall() -> c_int;
     fn getpass(prompt: *const c_char) -> Pointer;
     fn addmntent(stream: Pointer, entry: Pointer) -> c_int;
     fn getmntent(stream: Pointer) -> Pointer;
@@ -269,7 +281,9 @@ macro_rules! ends_of_mounts {
     ($($name:ident)*) => {$(hook! {
         fn $name(stream: *mut c_void) -> c_int, next => {
             life::stream_ending(descriptor(stream));
-            next(stream)
+            let answer = next(stream);
+            dispatch::are_closed();
+            answer
         }
     })*};
 }

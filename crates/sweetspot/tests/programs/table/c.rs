@@ -443,6 +443,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a limit on sizes is set while threads write",
+        build: &[C("limited_beside")],
+        command: "$RUN $BIN/c/limited_beside",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what is closed beside a thread that starts programs is closed",
+        build: &[C("closes_for_good")],
+        command: "$RUN $BIN/c/closes_for_good",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a thread writes while another's window is filled",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell filling 1000",
