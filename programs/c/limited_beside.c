@@ -1,5 +1,5 @@
-/* A process sets a limit on the size of files while its threads write: what they were told is written is in their
- * files. Each way to set it has a process of its own. */
+/* A process sets a limit on the size of files while its threads write, the last of which has just begun: what they were
+ * told is written is in their files. Each way to set it has a process of its own. */
 #include "log.h"
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <ulimit.h>
 
-enum { WRITERS = 3, BYTES = 16, LIMIT = 4096, TIMES = 6 };
+/* About as many writes let a file wait: the limit comes beside that. */
+enum { WRITERS = 3, LATE = 2, BEGINS = 64, BYTES = 16, LIMIT = 4096, TIMES = 6 };
 
 static char record[BYTES];
 static volatile long written[WRITERS];
@@ -35,10 +36,12 @@ static void limits(const char *way, int time) {
     pthread_t threads[WRITERS];
     appends = !strcmp(way, "prlimit, appends");
     signal(SIGXFSZ, SIG_IGN);
-    for (int which = 0; which < WRITERS; which++)
+    for (int which = 0; which < WRITERS; which++) {
+        if (which == LATE)
+            while (written[0] < 5000) sched_yield();
         if (pthread_create(&threads[which], NULL, writes, &numbers[which])) _exit(9);
-    while (written[0] < 5000) sched_yield();
-    for (volatile int i = 0; i < time * 5000; i++);
+    }
+    while (written[LATE] < BEGINS - 8 * (TIMES - time));
     if (!strcmp(way, "setrlimit")) setrlimit(RLIMIT_FSIZE, &limit);
     if (!strncmp(way, "prlimit", 7)) prlimit(0, RLIMIT_FSIZE, &limit, NULL);
     if (!strcmp(way, "ulimit")) ulimit(UL_SETFSIZE, LIMIT / 512L);

@@ -72,7 +72,7 @@ fn split_number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((number, suffix))
 }
 
-/// The bytes that a suffix stands for: none, `B`, or `K`, `M`, `G`, each also with `B` or `iB`.
+/// The bytes that a suffix stands for: none, `B`, or `K`, `M`, `G`, `T`, `P`, `E`, each also with `B` or `iB`.
 fn multiplier(suffix: &[u8]) -> Option<u64> {
     let (unit, rest) = match suffix.split_first() {
         None => return Some(1),
@@ -83,6 +83,9 @@ fn multiplier(suffix: &[u8]) -> Option<u64> {
         b'k' => 1 << 10,
         b'm' => 1 << 20,
         b'g' => 1 << 30,
+        b't' => 1 << 40,
+        b'p' => 1 << 50,
+        b'e' => 1 << 60,
         _ => return None,
     };
     let known =
@@ -123,9 +126,16 @@ mod tests {
         ] {
             check(text, bytes(expected));
         }
-        for text in
-            ["1073741825", "2G", "1048577K", "99999999999999999999999", "18446744073709551615K"]
-        {
+        for text in [
+            "1073741825",
+            "2G",
+            "1048577K",
+            "1T",
+            "1PiB",
+            "16E",
+            "99999999999999999999999",
+            "18446744073709551615K",
+        ] {
             check(text, Parsed::TooLarge);
         }
         for text in

@@ -170,6 +170,14 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
         // Another thread has quiesced it, or made it pass through, and is now at the kernel's offset.
         _ => return,
     };
+    let learns_on = || {
+        if let Before::Learning(value) = before {
+            file.state.store(value, Release);
+        }
+    };
+    if !is_still(file, fd, entry) {
+        return learns_on();
+    }
     let position = if placement.is_append() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
     let against = match held.nested || position < 0 || !map_write_buffer(file, entry, fd) {
         true => Some(Why::Budget),
@@ -180,12 +188,19 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     match against {
         None => begin_to_wait(file, entry, placement, before, position as u64),
         Some(why) => {
-            if let Before::Learning(value) = before {
-                file.state.store(value, Release);
-            }
+            learns_on();
             give_up(file, why);
         }
     }
+}
+
+/// Whether a descriptor still is one of this file, and its entry the one that was looked at: before the locks were held
+/// another thread may have closed it, or let go of the entry, which may be another file's by now.
+fn is_still(file: &'static OpenFile, fd: i32, entry: &'static Entry) -> bool {
+    let is_held = |now: &Entry| {
+        core::ptr::eq(now, entry) && matches!(entries::answer(now), entries::Answer::Held)
+    };
+    table::means(fd, file.to_word()) && file.entry().is_some_and(is_held)
 }
 
 /// Sees to it that no call that passes through begins on a file that is about to be attached. `None`: not

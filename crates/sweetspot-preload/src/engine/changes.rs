@@ -11,7 +11,7 @@ use sweetspot_core::ledger::Ledger;
 use sweetspot_core::why::Why;
 
 use super::file::{self, Attachment};
-use super::quiesce::{Next, give_handle_back, quiesce};
+use super::quiesce::{Next, give_handle_back, quiesce, wait_for_all};
 use super::spawns::{is_filtered, passive};
 use super::{answers, entries, handle, ledger, others, table, transition};
 use crate::floor::sys;
@@ -213,6 +213,7 @@ fn rights_changing_of(status: impl FnOnce() -> Option<sys::Status>) {
 }
 
 fn give_handles_back(is: impl Fn(u64, u64) -> bool) {
+    wait_for_all();
     for fd in table::all() {
         let Some((file, _)) = file::open_file(fd) else { continue };
         if is(file.device.load(Relaxed), file.inode.load(Relaxed)) {
@@ -226,6 +227,7 @@ pub fn limits_changed() {
     if passive() || sys::file_size_unlimited() {
         return;
     }
+    wait_for_all();
     for fd in table::all() {
         let Some((file, _)) = file::open_file(fd) else { continue };
         if file.attachment.get() == Attachment::Never {

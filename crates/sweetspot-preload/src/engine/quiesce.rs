@@ -76,6 +76,13 @@ pub fn wait_for_transition(fd: i32) {
     }
 }
 
+/// Waits until no other thread is in the middle of asking for a handle, or of a transition: it may have looked at what
+/// this thread has changed before, and would go on as if nothing had happened.
+pub fn wait_for_all() {
+    let _signals = SignalsBlocked::new();
+    drop(file::hold_registry());
+}
+
 /// Tries to find nothing pending before a file is quiesced while other threads go on writing to it.
 const TRIES_MAX: u32 = 16;
 

@@ -104,6 +104,7 @@ pub fn will_count_writes() {
     if COUNTS_WRITES.swap(true, Relaxed) {
         return;
     }
+    quiesce::wait_for_all();
     release_point();
     for fd in table::all() {
         let public = file::open_file(fd).filter(|(file, _)| !file.is_unobserved());

@@ -315,10 +315,13 @@ pub fn range(first: u32, last: u32, flags: u32) {
     }
 }
 
-/// The flags of its open file were set. The engine asks for them where writes begin to wait.
+/// The flags of its open file were set. The engine asks for them where writes begin to wait: a thread or a handler that
+/// came in between has asked for those before.
 pub fn flags_set(fd: i32, flags: i32) {
-    if is_observed() {
-        observer::flags_set(fd, flags);
+    match is_observed() {
+        true => observer::flags_set(fd, flags),
+        false if concerns::is_concurrent() => life::hand_over(fd),
+        false => {}
     }
 }
 

@@ -107,7 +107,12 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 None => help,
             };
             let typed = invalid?;
-            let what = if typed.starts_with('-') { "no option" } else { "unexpected argument" };
+            let mut letters = typed.chars();
+            let what = match (letters.next(), letters.next()) {
+                (Some('-'), Some('0'..='9')) => "nothing here may be below 0:",
+                (Some('-'), _) => "no option",
+                _ => "unexpected argument",
+            };
             (format!("{at}: {what} '{typed}'"), next)
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
@@ -190,6 +195,7 @@ mod tests {
             " doctor: unexpected argument 'x'",
             "all options: sweetspot doctor --help",
         );
+        check("tune --within -5 ls", " tune: nothing here may be below 0: '-5'", tune_help);
         check("tune --from", " tune: --from needs a value", tune_help);
         check(
             "tune --warm --cold -- ls",

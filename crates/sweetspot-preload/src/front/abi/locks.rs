@@ -29,7 +29,7 @@ macro_rules! record_locks {
         fn $name(fd: c_int, command: c_int, len: i64) -> c_int, next => {
             before_descriptors_are_noticed();
             // The region begins at the position.
-            dispatch::hand_over(fd);
+            dispatch::hand_over_offset(fd);
             let pass = dispatch::pass_through();
             let answer = next(fd, command, len);
             deaths::learned();
