@@ -143,9 +143,13 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
         entries::Answer::Refused => return give_up(file, Why::HandleRefused),
         entries::Answer::Held => {}
     }
-    if ending::ends_by_library() {
-        return;
+    if !ending::ends_by_library() {
+        attach_to(file, fd, entry);
     }
+}
+
+/// The same, by an entry whose handle is held.
+fn attach_to(file: &'static OpenFile, fd: i32, entry: &'static Entry) {
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
     // Or another thread was faster, and bytes may be waiting already.
