@@ -71,6 +71,16 @@ fn missing(verb: &str, at: &str, missing: &str, help: String) -> (String, String
     }
 }
 
+/// What a word is that is expected nowhere.
+fn unknown(typed: &str) -> &'static str {
+    let mut letters = typed.chars();
+    match (letters.next(), letters.next()) {
+        (Some('-'), Some('0'..='9')) => "nothing here may be below 0:",
+        (Some('-'), _) => "no option",
+        _ => "unexpected argument",
+    }
+}
+
 /// What was wrong with what was typed, and what to type next. `None`: clap says it best.
 fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
     let context = |kind: ContextKind| match error.get(kind) {
@@ -107,13 +117,7 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 None => help,
             };
             let typed = invalid?;
-            let mut letters = typed.chars();
-            let what = match (letters.next(), letters.next()) {
-                (Some('-'), Some('0'..='9')) => "nothing here may be below 0:",
-                (Some('-'), _) => "no option",
-                _ => "unexpected argument",
-            };
-            (format!("{at}: {what} '{typed}'"), next)
+            (format!("{at}: {} '{typed}'", unknown(&typed)), next)
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             let (option, value) =
