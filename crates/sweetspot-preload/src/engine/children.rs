@@ -20,6 +20,7 @@ use super::{
 };
 use crate::floor::aside;
 use crate::floor::atomic::set_has_threads;
+use crate::floor::lock;
 
 /// From now on this process may hear of the death of another one: also one that buffers nothing itself, by its
 /// streams and its handlers.
@@ -45,6 +46,7 @@ pub fn before_fork() {
     release_point();
     entries::await_let_go();
     quiesce_all(Sharing::All, Some(Why::Shared));
+    lock::fork_begins();
 }
 
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
@@ -60,6 +62,7 @@ pub fn after_fork(child: i32) {
         handlers::after_fork();
         others::goes_on_unseen();
     }
+    lock::fork_ends(child == 0);
     if passive() {
         return;
     }

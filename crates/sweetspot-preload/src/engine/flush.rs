@@ -195,7 +195,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
         return Ok(());
     }
-    entries::wait_until_given_back(entry);
+    entries::wait_until_given_back(entry, file.is_served(file.fd.load(Relaxed)));
     let word = entry.word.load(Acquire);
     if owner_of(word) != Owner::Guard {
         return Ok(());

@@ -7,6 +7,7 @@ use super::put_off::{self, appender};
 use super::{flush, handle, inodes, lane};
 use crate::floor::atomic::{Threads, swap};
 use crate::floor::backoff::Backoff;
+use crate::floor::lock::is_holder_elsewhere;
 use crate::floor::{clock, sys};
 
 /// How long another thread's append may hold the lock, in milliseconds, before it is taken for one
@@ -37,6 +38,10 @@ impl OpenFile {
                 // Only a guess: a coroutine that a handler left goes on later, on a stack of its own.
                 if swap(&self.lock, holder, me | TRANSITION) {
                     return self.taken_over();
+                }
+            } else if backoff.is_late() && is_holder_elsewhere() {
+                if swap(&self.lock, holder, me | TRANSITION) {
+                    return Held { file: self, nested: false };
                 }
             } else if backoff.is_late() {
                 let now = clock::now_ms();

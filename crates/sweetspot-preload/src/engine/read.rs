@@ -146,8 +146,9 @@ pub fn read_vector(
     count: i32,
     offset: Option<i64>,
 ) -> Outcome {
-    // More than the kernel takes, or none: its error. A bad address among them shows when copying.
-    let len = match file::open_file(fd) {
+    // More than the kernel takes, or none: its error. A bad address among them shows when copying, and that of the
+    // vector here: where there is a window, there are handlers for both.
+    let len = match file::open_file(fd).filter(|(file, _)| file.is_on() && !passive()) {
         Some(_) if (1..=1024).contains(&count) => vector_len(vector, count),
         _ => None,
     };

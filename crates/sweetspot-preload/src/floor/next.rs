@@ -12,6 +12,7 @@
 mod later;
 mod names;
 mod objects;
+mod versions;
 
 use core::ffi::CStr;
 use core::num::NonZeroUsize;
@@ -21,6 +22,7 @@ pub use self::later::{Unseen, later};
 use self::names::{gnu_hash, lookup_in};
 use self::objects::loaded;
 pub use self::objects::{Object, whole_pages};
+pub use self::versions::{has_several, is_led_to};
 
 /// The address of a function behind ours, found when first asked for.
 ///
@@ -52,10 +54,25 @@ impl Next {
         NonZeroUsize::new(self.address.load(Relaxed))
     }
 
+    /// The same for a function of which libc may have several versions: that which is asked for.
+    #[inline(always)]
+    pub fn address_asked(&self, name: &'static CStr) -> usize {
+        match self.address.load(Relaxed) {
+            0 => self.find_by(name, versions::lookup_asked),
+            address => address,
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn find(&self, name: &'static CStr) -> usize {
-        let ways = [lookup, lookup_without_64, lookup_later];
+        self.find_by(name, lookup)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_by(&self, name: &'static CStr, first: fn(&CStr) -> usize) -> usize {
+        let ways = [first, lookup_without_64, lookup_later];
         let address = ways.into_iter().map(|way| way(name)).find(|found| *found != 0);
         let address = address.unwrap_or(missing as *const () as usize);
         self.address.store(address, Relaxed);

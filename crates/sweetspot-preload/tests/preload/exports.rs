@@ -199,6 +199,37 @@ fn every_hook_stands_in_front_of_something() {
     assert!(strays.is_empty(), "libc exports no such functions: {strays:?}");
 }
 
+/// Where in this libc the versions of each function are.
+fn places() -> BTreeMap<String, BTreeSet<u64>> {
+    let bytes = std::fs::read(libc_path()).expect("libc is readable");
+    let header = elf::FileHeader64::<Endianness>::parse(&*bytes).expect("an ELF file");
+    let endian = header.endian().expect("a known byte order");
+    let sections = header.sections(endian, &*bytes).expect("sections");
+    let table = sections.symbols(endian, &*bytes, elf::SHT_DYNSYM).expect("dynamic symbols");
+    let mut places = BTreeMap::<String, BTreeSet<u64>>::new();
+    for symbol in table.iter().filter(|symbol| !symbol.is_undefined(endian)) {
+        let name = symbol.name(endian, table.strings()).expect("a name");
+        let name = String::from_utf8(name.to_vec()).expect("a name in ASCII");
+        places.entry(name).or_default().insert(symbol.st_value(endian));
+    }
+    places
+}
+
+#[test]
+fn hooks_of_functions_with_several_versions_are_known() {
+    let source = include_str!("../../src/floor/next/versions.rs");
+    let list = source.split("NAMES: &[u8] = b\"").nth(1).and_then(|rest| rest.split('"').next());
+    let names = list.expect("the list").split("\\0");
+    let names = names.map(|name| name.trim_start_matches(|letter: char| !letter.is_alphanumeric()));
+    let known: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+    let hooks = hooks();
+    for (name, places) in places().iter().filter(|(name, _)| hooks.contains(*name)) {
+        let is_known = known.contains(name.as_str());
+        assert!(places.len() == 1 || is_known, "{name} is not in src/floor/next/versions.rs");
+    }
+    assert!(known.iter().all(|name| hooks.contains(*name)), "one is no hook: {known:?}");
+}
+
 #[test]
 fn functions_of_our_own_are_exported() {
     let hooks = hooks();

@@ -11,11 +11,11 @@ use sweetspot_core::pending::{Owner, owner_of};
 
 use crate::arch::OwnPage;
 use crate::engine::ledger;
-use crate::engine::patience::{self, Patience};
+use crate::engine::patience::{self, Patience, is_stopped};
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
 use crate::floor::atomic::set_has_threads;
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{aside, careful, proc, sys};
+use crate::floor::{aside, careful, clock, proc, sys};
 
 /// The kernel's marks on a robust futex: its owner died; somebody waits for it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
@@ -63,14 +63,18 @@ fn is_alive(guard: u32) -> bool {
 /// into a buffer; only somebody who stops it keeps it that long, or a file system that hangs.
 const TAKEN_MS_MAX: u64 = 1000;
 
+/// The same for a guard that is not stopped, but may be waiting for the server of the file: it sleeps there.
+const SERVED_MS_MAX: u64 = 60_000;
+
 /// How long is waited between two looks at whether it still lives.
 const TAKEN_LOOK_MS: u64 = 50;
 
 /// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
 /// dead, and writes no more. One that was stopped in the middle is killed: nobody else could go on.
-pub fn wait_until_given_back(entry: &Entry) {
+pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
     let Some(ledger) = ledger::ledger() else { return };
     let mut patience = Patience::new(TAKEN_MS_MAX);
+    let until_ms = clock::now_ms() + SERVED_MS_MAX;
     let (guard, writer) = (guard_thread(ledger), guard_writer(ledger));
     let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
     while is_taken() && guarded() {
@@ -79,7 +83,8 @@ pub fn wait_until_given_back(entry: &Entry) {
             sys::futex_wait(&entry.given_back, seen, TAKEN_LOOK_MS);
         }
         // The thread that writes, not the one that answers: a slow server is no stop.
-        if !patience.lasts(writer) {
+        let may_be_served = || is_served && clock::now_ms() < until_ms && !is_stopped(writer);
+        if !patience.lasts(writer) && !may_be_served() {
             kill_guard(ledger);
         }
     }
@@ -258,10 +263,13 @@ pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
 pub fn count_waiting(more: bool) {
     let slot = SLOT.load(Relaxed) as usize;
     let Some(ledger) = ledger::ledger().filter(|_| slot != 0) else { return };
-    // First more in all than in one: others look at the sum before they look at each.
-    let change = if more { 1 } else { u32::MAX };
-    ledger.header.waiting.fetch_add(change, SeqCst);
-    ledger.slots[slot].waiting.fetch_add(change, SeqCst);
+    let (all, ours) = (&ledger.header.waiting, &ledger.slots[slot].waiting);
+    // Never less in all than in one, also if this process dies in between: others look at the sum before they look at
+    // each, and who clears the slot takes off what stands there.
+    match more {
+        true => [all, ours].map(|waiting| waiting.fetch_add(1, SeqCst)),
+        false => [ours, all].map(|waiting| waiting.fetch_sub(1, SeqCst)),
+    };
 }
 
 /// Whether the guard has found that this process makes calls that are not seen.

@@ -22,7 +22,8 @@ impl OpenFile {
         self.is_noticed() || self.is_served(fd)
     }
 
-    fn is_served(&self, fd: i32) -> bool {
+    /// Whether its file system is another process', or another machine's.
+    pub fn is_served(&self, fd: i32) -> bool {
         /// Those of file systems that have no disk of their own.
         const NAMELESS_MAJOR: u64 = 0;
         match self.traits.load(Relaxed) & (SERVED | NOT_SERVED) {

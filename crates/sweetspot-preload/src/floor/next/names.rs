@@ -23,8 +23,8 @@ struct Symbol {
 #[derive(Default)]
 pub(super) struct Names {
     strings: usize,
-    symbols: usize,
-    versions: usize,
+    pub(super) symbols: usize,
+    pub(super) versions: usize,
     gnu_hash: usize,
     hash: usize,
     /// Where its own name is in the strings; 0: it has none.
@@ -125,41 +125,119 @@ impl Names {
     /// # Safety
     /// As [`lookup_in`]; there must be a table of this kind.
     unsafe fn in_gnu_hash(&self, base: usize, name: &CStr, hash: u32) -> usize {
+        let mut found = 0;
+        let is_it = |index| {
+            // SAFETY: the table names this symbol.
+            match unsafe { self.definition(base, index, name) } {
+                Some((address, is_default)) => {
+                    found = address;
+                    is_default
+                }
+                None => false,
+            }
+        };
+        // SAFETY: as the caller says.
+        unsafe { self.with_hash(hash, is_it) };
+        found
+    }
+
+    /// Shows the symbols of which the names may have this hash, by their indices, until one is it.
+    ///
+    /// # Safety
+    /// As [`lookup_in`]; there must be a table of this kind.
+    #[inline(always)]
+    unsafe fn with_hash(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) {
         // SAFETY: the table is mapped and laid out so.
         unsafe {
             let header = self.gnu_hash as *const u32;
             let (buckets, first, bloom_words) = (*header, *header.add(1), *header.add(2));
             if buckets == 0 {
-                return 0;
+                return;
             }
             let bloom = header.add(4).cast::<u64>();
             let shift = *header.add(3);
             let word = *bloom.add(((hash / 64) % bloom_words.max(1)) as usize);
             if word & (1 << (hash % 64)) == 0 || word & (1 << ((hash >> shift) % 64)) == 0 {
-                return 0;
+                return;
             }
             let bucket_list = bloom.add(bloom_words as usize).cast::<u32>();
             let chain = bucket_list.add(buckets as usize);
             let mut index = *bucket_list.add((hash % buckets) as usize);
             if index < first {
-                return 0;
+                return;
             }
-            let mut hidden = 0;
             loop {
                 let entry_hash = *chain.add((index - first) as usize);
-                if entry_hash | 1 == hash | 1 {
-                    match self.definition(base, index, name) {
-                        Some((address, true)) => return address,
-                        Some((address, false)) => hidden = address,
-                        None => {}
-                    }
-                }
-                if entry_hash & 1 != 0 {
-                    return hidden;
+                if entry_hash | 1 == hash | 1 && is_it(index) || entry_hash & 1 != 0 {
+                    return;
                 }
                 index += 1;
             }
         }
+    }
+
+    /// The address of the definition of `name` in the version of this number.
+    ///
+    /// # Safety
+    /// As [`lookup_in`].
+    pub(super) unsafe fn of_version(
+        &self,
+        base: usize,
+        name: &CStr,
+        hash: u32,
+        number: u16,
+    ) -> Option<usize> {
+        let mut found = None;
+        if self.gnu_hash != 0 && self.versions != 0 {
+            let is_it = |index| {
+                // SAFETY: the table names this symbol.
+                unsafe {
+                    if self.version_of(index) == number {
+                        found = self.definition(base, index, name).map(|(address, _)| address);
+                    }
+                }
+                found.is_some()
+            };
+            // SAFETY: as the caller says.
+            unsafe { self.with_hash(hash, is_it) };
+        }
+        found
+    }
+
+    /// How many symbols stand before those that are defined.
+    ///
+    /// # Safety
+    /// As [`lookup_in`].
+    pub(super) unsafe fn undefined(&self) -> u32 {
+        match (self.gnu_hash, self.hash) {
+            (0, 0) => 0,
+            // SAFETY: the older table begins with how many buckets and symbols there are: among them all.
+            (0, hash) => unsafe { *(hash as *const u32).add(1) },
+            // SAFETY: the newer one, with how many buckets there are, and which symbol is the first of them.
+            (gnu_hash, _) => unsafe { *(gnu_hash as *const u32).add(1) },
+        }
+    }
+
+    /// Whether a symbol is one of that name that another object is to define.
+    ///
+    /// # Safety
+    /// There must be such a symbol.
+    pub(super) unsafe fn is_asked_for(&self, index: u32, name: &CStr) -> bool {
+        // SAFETY: as the caller says; its name is a string of the table.
+        unsafe {
+            let symbol = &*(self.symbols as *const Symbol).add(index as usize);
+            let its_name = (self.strings + symbol.name as usize) as *const c_char;
+            symbol.section == 0 && CStr::from_ptr(its_name) == name
+        }
+    }
+
+    /// The number of the version of a symbol; there must be a table of them.
+    ///
+    /// # Safety
+    /// There must be such a symbol.
+    pub(super) unsafe fn version_of(&self, index: u32) -> u16 {
+        // SAFETY: as the caller says.
+        unsafe { *(self.versions as *const u16).add(index as usize) & 0x7fff }
     }
 
     /// The same in the older table, which some linkers still make alone.

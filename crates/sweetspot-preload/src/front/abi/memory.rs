@@ -175,6 +175,7 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
         return ask as *const () as usize;
     }
     match next::after(caller, name, has_version) {
+        After::Libcs if has_version && next::has_several(name.to_bytes()) => next(),
         After::Libcs => the_hook as *const () as usize,
         After::Other => next(),
         After::Unknown => {
@@ -186,7 +187,7 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
 
 /// What the loader found by a name in which a hook stands; or the hook, if it is libc's.
 fn in_front(found: usize, name: &CStr) -> usize {
-    if !next::is_in_libc(found) {
+    if !next::is_in_libc(found) || !next::is_led_to(name, found) {
         return found;
     }
     if !next::is_libcs(name) {

@@ -19,11 +19,15 @@ macro_rules! next {
             #[inline(always)]
             pub(crate) fn next() -> usize {
                 // SAFETY: a literal that ends with its only zero.
-                NEXT.address(unsafe {
+                let name = unsafe {
                     core::ffi::CStr::from_bytes_with_nul_unchecked(
                         concat!(stringify!($name), "\0").as_bytes(),
                     )
-                })
+                };
+                match const { $crate::floor::next::has_several(stringify!($name).as_bytes()) } {
+                    true => NEXT.address_asked(name),
+                    false => NEXT.address(name),
+                }
             }
 
             /// The same, once it was asked for.

@@ -450,6 +450,27 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a program of an older C library gets its functions",
+        build: &[C("old_versions")],
+        command: "$RUN $BIN/c/old_versions",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a fork calls functions of the program's in the child",
+        build: &[C("atfork_beside")],
+        command: "$RUN $BIN/c/atfork_beside",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "bad vectors before anything is buffered",
+        build: &[C("bad_vector")],
+        command: "$RUN $BIN/c/bad_vector",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what is closed beside a thread that starts programs is closed",
         build: &[C("closes_for_good")],
         command: "$RUN $BIN/c/closes_for_good",
