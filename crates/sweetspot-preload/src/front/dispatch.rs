@@ -482,8 +482,8 @@ pub fn before_spawn(actions: usize) {
 
 /// Before this process becomes another program; it goes on if that fails.
 #[unsafe(link_section = ".text.startup")]
-pub fn before_exec() {
-    if is_observed() { observer::ending(None) } else { children::before_exec() }
+pub fn before_exec(is_there: impl FnOnce() -> bool) {
+    if is_observed() { observer::ending(None) } else { children::before_exec(is_there) }
 }
 
 /// The process ends.
