@@ -149,7 +149,9 @@ pub fn libc_call(kind: Kind, fd: i32, len: u64) -> Outcome {
                 // Also where the process is at its end, when what streams still hold is written.
                 changes::writing(fd, false);
             }
-            Outcome::PassThrough(pass)
+            let is_seek = kind == Kind::Seek;
+            let failed = is_seek.then(|| engine::seek::failing(fd, len as i32)).flatten();
+            failed.map_or(Outcome::PassThrough(pass), |errno| Outcome::Done(fail(errno)))
         }
     }
 }
