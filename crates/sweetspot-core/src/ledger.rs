@@ -401,7 +401,8 @@ pub struct Entry {
     pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,
-    /// Likewise, while a flush has begun: where the file ended, or the offset was, just before the write.
+    /// Likewise, while a flush has begun: where the file ended, or the offset was, just before the write. After one that
+    /// failed: where it left the offset.
     pub before: AtomicU64,
     /// Size and times as fstat gave them after the last flush or attempt, or when the handle was granted; times of 0:
     /// a server would have to be waited for.

@@ -7,7 +7,7 @@
 //!   append      {g, Nobody, n}   -> {g, Nobody, n + m}    the write has happened
 //!   flush       {g, Nobody, n}   -> {g, Program, n}       the program writes them
 //!               {g, Program, n}  -> {g + 1, Nobody, 0}    the flush has happened
-//!               {g, Program, n}  -> {g, Nobody, n}        it failed: they go on waiting
+//!               {g, Program, n}  -> {g + 1, Nobody, n}    it failed: they go on waiting, and an append in flight starts again
 //!   take        {g, Nobody, n}   -> {g, Guard, n}         the guard writes them
 //!               {g, Guard, n}    -> {g, Returned, n}      it has; nothing waits any more
 //!               {g, Guard, n}    -> {g, Nobody, n}        it failed: they go on waiting
@@ -133,6 +133,12 @@ pub fn flushed(word: u64) -> u64 {
     (word >> GENERATION_SHIFT).wrapping_add(1) << GENERATION_SHIFT
 }
 
+/// The word of the next generation: the same bytes go on waiting. An append that was begun before may have taken its
+/// place from a position that has been settled since.
+pub fn unwritten(word: u64) -> u64 {
+    flushed(word) | length_of(word)
+}
+
 /// What a flush finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -194,7 +200,7 @@ pub fn recall(word: &impl Word) -> bool {
 /// Ends it: the bytes of `begun` are in the file, or could not be written and go on waiting. The program
 /// alone may do so, and nobody else changes the word meanwhile.
 pub fn end_flush(word: &impl Word, begun: u64, is_written: bool) {
-    let next = if is_written { flushed(begun) } else { owned_by(begun, Owner::Nobody) };
+    let next = if is_written { flushed(begun) } else { unwritten(begun) };
     let ended = word.swap(begun, next);
     debug_assert!(ended, "an owner is the only one to change the word");
 }
@@ -215,8 +221,8 @@ pub fn give_back(word: &impl Word, seen: u64, is_written: bool) {
 /// Takes bytes back from a guard that died while it was writing: `taken` is the word that it left. They
 /// are in the file, as anyone who calls has seen, or go on waiting.
 pub fn take_back(word: &impl Word, taken: u64, is_written: bool) -> bool {
-    let owner = if is_written { Owner::Returned } else { Owner::Nobody };
-    word.swap(taken, owned_by(taken, owner))
+    let next = if is_written { owned_by(taken, Owner::Returned) } else { unwritten(taken) };
+    word.swap(taken, next)
 }
 
 #[cfg(test)]
@@ -248,6 +254,21 @@ mod tests {
         assert_eq!(word.load(), returned, "it keeps its length");
         assert_eq!(begin_flush(&word, returned), Found::Returned(returned));
         assert_eq!(word.load(), flushed(returned));
+    }
+
+    #[test]
+    fn an_append_that_a_failed_flush_has_overtaken_does_not_happen() {
+        let waiting = 100;
+        let word = Given(Cell::new(waiting));
+        // A handler comes when the append has looked, and what waits cannot be written.
+        let Found::Begun(begun) = begin_flush(&word, waiting) else { panic!("something waits") };
+        end_flush(&word, begun, false);
+        assert!(!Word::swap(&word, waiting, waiting + 1), "it starts again");
+        let (now, is_same) = (word.load(), |now| length_of(now) == waiting);
+        assert!(is_same(now) && owner_of(now) == Owner::Nobody, "the same bytes wait");
+        assert!(take(&word, now), "and the guard may take them");
+        assert!(take_back(&word, word.load(), false), "from whom they come back when it has died");
+        assert!(is_same(word.load()) && !Word::swap(&word, now, now + 1));
     }
 
     #[test]

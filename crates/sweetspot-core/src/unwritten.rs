@@ -93,6 +93,22 @@ impl Entry {
         }
     }
 
+    /// Whether what an attempt has left may go on at this offset, which others share: where that attempt stopped. To any
+    /// other one somebody has moved it since, after what waits was written.
+    pub fn may_go_on_at(&self, offset: u64) -> bool {
+        !self.was_tried() || self.before.load(SeqCst) == offset
+    }
+
+    /// Whether what is pending waits because it could not be written.
+    pub fn was_tried(&self) -> bool {
+        matches!(self.flushing.load(SeqCst), FLUSH_TRIED | FLUSH_FAILED)
+    }
+
+    /// The attempt that has failed stopped at this offset, which others share.
+    pub fn note_stopped_at(&self, offset: u64) {
+        self.before.store(offset, SeqCst);
+    }
+
     /// Whether what is pending has a place of its own, where it could come over what others have written.
     fn is_placed(&self) -> bool {
         self.place.load(SeqCst) == PLACE_BASE

@@ -55,12 +55,21 @@ impl Shared {
 
     /// As the program's flush. False: the guard was writing.
     fn flush(&self) -> bool {
+        self.flush_if(true)
+    }
+
+    /// The same where there is room, or not.
+    fn flush_if(&self, is_room: bool) -> bool {
         let _held = self.lock.lock().unwrap();
         let seen = pending::Word::load(&self.word);
         if pending::owner_of(seen) == Owner::Returned {
             self.base.fetch_add(pending::length_of(seen), SeqCst);
         }
         match pending::begin_flush(&self.word, seen) {
+            Found::Begun(word) if !is_room => {
+                pending::end_flush(&self.word, word, false);
+                true
+            }
             Found::Begun(word) => {
                 self.write(pending::length_of(word));
                 self.base.fetch_add(pending::length_of(word), SeqCst);
@@ -137,6 +146,29 @@ fn threads_and_guard_lose_and_double_nothing() {
             thread::spawn(move || shared.take())
         };
         shared.flush();
+        let accepted = 1 + other.join().unwrap();
+        guard.join().unwrap();
+        assert!(shared.flush(), "the guard is done");
+        assert_eq!(shared.base.load(SeqCst), accepted);
+        assert_eq!(shared.file.load(SeqCst), accepted);
+    });
+}
+
+/// A flush fails at first: nothing is lost by that, and nothing doubled.
+#[test]
+fn what_a_flush_could_not_write_is_written_by_the_next_one() {
+    loom::model(|| {
+        let shared = Shared::new();
+        assert!(shared.append());
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || u64::from(shared.append()))
+        };
+        let guard = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.take())
+        };
+        shared.flush_if(false);
         let accepted = 1 + other.join().unwrap();
         guard.join().unwrap();
         assert!(shared.flush(), "the guard is done");

@@ -7,6 +7,8 @@
 
 use test_start as _;
 
+#[path = "disk/asked.rs"]
+mod asked;
 mod compiler;
 mod memory_disk;
 

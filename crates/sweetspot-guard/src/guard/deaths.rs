@@ -13,7 +13,7 @@ use sweetspot_core::ledger::{
 };
 use sweetspot_core::pending::{flushed, is_anything_pending, waiting_of};
 
-use super::place::write_where_it_belongs;
+use super::place::{may_go_on, write_where_it_belongs};
 use super::{DUE, Guard};
 use crate::finish::{self, Extent, Saving};
 use crate::notes::Note;
@@ -259,6 +259,10 @@ impl Guard {
             Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
         let unchanged = looked.may_be_finished(entry, handle);
         let is_copy = held.is_copy.load(SeqCst);
+        let unchanged = unchanged.and_then(|()| match may_go_on(entry, handle, is_copy) {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
+        });
         let write = |()| write_where_it_belongs(entry, handle, is_copy, None, &whole);
         let written = unchanged.and_then(write);
         if written.is_err() {

@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use sweetspot_core::ledger::{Entry, PLACE_END, STATE_HELD, state_of, write_buffer_start};
 use sweetspot_core::pending::{self, Owner, length_of, owner_of};
 use sweetspot_core::stamps::{Apart, Stamped};
-use sweetspot_core::unwritten::FLUSH_FAILED;
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED};
 
 use super::Guard;
-use super::place::{note_error, write_where_it_belongs};
+use super::place::{may_go_on, note_error, note_stopped, write_where_it_belongs};
 use crate::finish::Extent;
 use crate::quiet;
 use crate::sys::{self, Status};
@@ -133,7 +133,9 @@ impl Guard {
         }
         let whole = Extent { ledger: &self.file, at, bytes };
         let before = sys::status(handle).ok();
-        if !entry.may_be_written_to(before.map(|before| before.left())) {
+        if !entry.may_be_written_to(before.map(|before| before.left()))
+            || !may_go_on(entry, handle, is_copy)
+        {
             return Err(io::Error::from_raw_os_error(libc::ESTALE));
         }
         let its_own = (!is_copy).then(|| self.its_own(index, entry, handle)).flatten();
@@ -142,7 +144,12 @@ impl Guard {
             // The program may be able to write it, and then nobody else tells what the file system told.
             note_error(entry, error);
             let left = sys::status(handle).ok().or(before);
+            // Where it has begun is noted: if a part arrived, nobody can tell which, and the offset is another one.
+            let has_begun = entry.flushing.load(SeqCst) == FLUSH_BEGUN;
             entry.note_tried(left.map_or(entry.left(), |left| left.left()));
+            if !has_begun {
+                note_stopped(entry, handle, is_copy);
+            }
         }
         written?;
         let (Some(before), Some(left)) = (before, sys::status(handle).ok().or(before)) else {

@@ -33,6 +33,28 @@ pub(super) fn write_where_it_belongs(
     }
 }
 
+/// Whether what an attempt has left may go on by this handle. A description of which it is a copy may have been moved,
+/// or set to append, by who shares it.
+pub(super) fn may_go_on(entry: &Entry, handle: BorrowedFd<'_>, is_copy: bool) -> bool {
+    if !is_copy || !entry.was_tried() {
+        return true;
+    }
+    let appends = entry.open_flags.load(SeqCst) as i32 & libc::O_APPEND;
+    let has_flags = sys::open_flags(handle).is_ok_and(|flags| flags & libc::O_APPEND == appends);
+    has_flags && shared_offset(handle, is_copy).is_none_or(|at| entry.may_go_on_at(at))
+}
+
+/// After an attempt that has failed before it wrote: where the offset is, all may go on.
+pub(super) fn note_stopped(entry: &Entry, handle: BorrowedFd<'_>, is_copy: bool) {
+    shared_offset(handle, is_copy).into_iter().for_each(|at| entry.note_stopped_at(at));
+}
+
+/// The offset at which writes go that others share; `None`: they go to the end, or to a place of their own.
+fn shared_offset(handle: BorrowedFd<'_>, is_copy: bool) -> Option<u64> {
+    let counts = is_copy && sys::open_flags(handle).ok()? & libc::O_APPEND == 0;
+    counts.then(|| sys::offset(handle).ok()).flatten()
+}
+
 /// Keeps what a file system said when a descriptor of a file was closed, for the program's own close.
 pub(super) fn note_close(entry: &Entry, closed: io::Result<()>) {
     if let Err(error) = closed {

@@ -162,6 +162,7 @@ fn attach_to(file: &'static OpenFile, fd: i32, entry: &'static Entry) {
         return give_up(file, Why::OpenFlags);
     }
     file.flags.store(flags as u32, Relaxed);
+    entry.open_flags.store(flags as u32, Relaxed);
     let placement = file.placement(flags);
     let Some(before) = lock_state(file, placement) else { return };
     let held = file.hold();

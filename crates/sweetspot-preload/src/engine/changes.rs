@@ -233,9 +233,9 @@ pub fn limits_changed() {
         if file.attachment.get() == Attachment::Never {
             continue;
         }
-        if give_handle_back(fd, file) {
-            handle::give_up(file, Why::FileSizeLimit);
-        }
+        // First, so that nothing begins to wait again; also where what waits could not be written so far, and goes on.
+        handle::give_up(file, Why::FileSizeLimit);
+        give_handle_back(fd, file);
     }
 }
 

@@ -114,8 +114,8 @@ pub fn after_spawn() {
     }
 }
 
-/// Before this process becomes another program; it goes on if that fails.
-pub fn before_exec() {
+/// Before this process becomes another program; it goes on if that fails. `is_there`: there is a file to be run.
+pub fn before_exec(is_there: impl FnOnce() -> bool) {
     others::ends_unseen();
     if passive() {
         return;
@@ -124,6 +124,10 @@ pub fn before_exec() {
     stop_transitions();
     quiesce_all(Sharing::Inherited, Some(Why::Shared));
     if dirty::is_pending() || entries::any_failed() {
+        if !is_there() {
+            // It goes on, and tries again what it could not write.
+            return;
+        }
         // The other program cannot.
         ending::say_what_failed();
     }

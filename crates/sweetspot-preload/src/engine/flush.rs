@@ -11,7 +11,7 @@ use core::sync::atomic::{
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, Left};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, Left};
 use sweetspot_core::why::Why;
 
 use super::file::{AT_END, Held, OpenFile, Placement};
@@ -123,7 +123,9 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
         return Err(libc::EBADF);
     }
     let now = status.map(|status| status.left());
-    if !entry.may_be_written_to(now) {
+    // Asked once: who shares it may move it between two looks.
+    let offset = shared_offset(file);
+    if !entry.may_be_written_to(now) || !is_left_as_tried(file, entry, offset) {
         entries::mark_failed(entry);
         return Err(told(file, entry));
     }
@@ -131,8 +133,9 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     file.before_ns.store(now.mtime_ns, Relaxed);
     if is_append {
         entry.note_left(now);
-        entry.before.store(shared_offset(file).unwrap_or(now.size), Relaxed);
+        entry.before.store(offset.unwrap_or(now.size), Relaxed);
     }
+    let arrived = entry.arrived.load(Relaxed);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     // What comes before a broken place arrived the first time.
     let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };
@@ -151,10 +154,24 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
         Err(errno) => {
             let left = sys::status(fd).map_or(now, |status| status.left());
             entry.note_tried(left);
+            if let Some(at) = offset {
+                entry.note_stopped_at(at + (entry.arrived.load(Relaxed) - arrived));
+            }
             await_later_times(left);
             Err(errno)
         }
     }
+}
+
+/// Whether the description of a file is as an attempt that failed has left it: the rest would go elsewhere. Who shares it
+/// (a child) may have moved its offset, or set whether it appends.
+fn is_left_as_tried(file: &OpenFile, entry: &Entry, offset: Option<u64>) -> bool {
+    if entry.flushing.load(Relaxed) != FLUSH_TRIED {
+        return true;
+    }
+    let flags = sys::open_flags(file.fd.load(Relaxed)).unwrap_or(0);
+    (flags & libc::O_APPEND != 0) == file.appends()
+        && offset.is_none_or(|at| entry.may_go_on_at(at))
 }
 
 /// The error of what could not be written.

@@ -414,6 +414,20 @@ fn late_error(fd: i32) -> Option<i32> {
     [of_file, of_entry].into_iter().find(|errno| *errno != 0)
 }
 
-pub(super) fn incomplete(fd: i32) -> Option<i32> {
+/// The error with which a call is to fail whose answer, or effect, follows from what was written to the descriptor's
+/// file, if that cannot be brought there. What waits has gone out before, or could not.
+#[inline(always)]
+pub fn incomplete(fd: i32) -> Option<i32> {
+    incomplete_of(|| fd)
+}
+
+/// The same where it takes a look which descriptor that is.
+#[inline(always)]
+pub fn incomplete_of(fd: impl FnOnce() -> i32) -> Option<i32> {
+    if flush::any_failed() { incomplete_now(fd()) } else { None }
+}
+
+#[cold]
+fn incomplete_now(fd: i32) -> Option<i32> {
     if passive() { None } else { failing_descriptor(fd) }
 }

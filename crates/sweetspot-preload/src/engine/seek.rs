@@ -8,13 +8,15 @@ use core::sync::atomic::{
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
-use super::file::{self, AT_END, CLOSED, OpenFile};
+use super::file::{self, AT_END, CLOSED, OpenFile, Placement};
+use super::life::incomplete;
 use super::spawns::passive;
 use super::{
     AtOnce, Kind, Outcome, Pass, changes, concerns, disturbed, enter, enter_alone,
     is_append_placed, is_followed, quiesce, release_point, sharing, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
+use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 
 /// Every file system has positions up to this one. Of others the kernel is asked.
@@ -113,15 +115,32 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     while is_followed(fd) {
         turn += 1;
         disturbed(fd, turn);
-        if !is_append_placed(fd) {
-            quiesce::quiesce(fd, quiesce::Next::Learn);
+        match is_append_placed(fd) {
+            true => release_point(),
+            false => quiesce::quiesce(fd, quiesce::Next::Learn),
+        }
+        if let Some(errno) = failing(fd, whence) {
+            return Outcome::Done(fail(errno));
         }
         if let Some(pass) = enter(fd, kind, asks(whence)) {
             return Outcome::PassThrough(pass);
         }
     }
     release_point();
-    Outcome::PassThrough(Pass::ACQUIRE)
+    match failing(fd, whence) {
+        Some(errno) => Outcome::Done(fail(errno)),
+        None => Outcome::PassThrough(Pass::ACQUIRE),
+    }
+}
+
+/// The error with which a seek is to fail, as it follows from what cannot be written: where the file ends; or the offset
+/// at which that is to go, or behind which it was left.
+pub fn failing(fd: i32, whence: i32) -> Option<i32> {
+    let is_at_offset = |(file, _): (&'static OpenFile, u64)| {
+        file.entry().is_some_and(|entry| Placement::of_entry(entry).is_append())
+    };
+    let follows = is_news(whence) || file::open_file(fd).is_some_and(is_at_offset);
+    if follows { incomplete(fd) } else { None }
 }
 
 /// Whether a position that is beyond what was asked so far is one on the file system, of a file whose

@@ -149,7 +149,9 @@ pub fn libc_call(kind: Kind, fd: i32, len: u64) -> Outcome {
                 // Also where the process is at its end, when what streams still hold is written.
                 changes::writing(fd, false);
             }
-            Outcome::PassThrough(pass)
+            let is_seek = kind == Kind::Seek;
+            let failed = is_seek.then(|| engine::seek::failing(fd, len as i32)).flatten();
+            failed.map_or(Outcome::PassThrough(pass), |errno| Outcome::Done(fail(errno)))
         }
     }
 }
@@ -482,8 +484,8 @@ pub fn before_spawn(actions: usize) {
 
 /// Before this process becomes another program; it goes on if that fails.
 #[unsafe(link_section = ".text.startup")]
-pub fn before_exec() {
-    if is_observed() { observer::ending(None) } else { children::before_exec() }
+pub fn before_exec(is_there: impl FnOnce() -> bool) {
+    if is_observed() { observer::ending(None) } else { children::before_exec(is_there) }
 }
 
 /// The process ends.

@@ -80,6 +80,8 @@ fn wait_for(
     patience: &mut Patience,
 ) -> bool {
     let Some(entry) = ledger.entries().get(entry) else { return true };
+    // A flush that fails advances the generation, too.
+    let is_tried = |word| waiting_of(word) > 0 && entry.was_tried();
     let begun_ms = now_ms();
     let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
     while entries::is_guard_alive(ledger) {
@@ -87,7 +89,7 @@ fn wait_for(
         let word = entry.word.load(SeqCst);
         let mut worker = entries::guard_thread(ledger);
         let ms_max = match owner_of(word) {
-            _ if generation_of(word) != generation_of(seen) => return true,
+            _ if generation_of(word) != generation_of(seen) && !is_tried(word) => return true,
             Owner::Returned => return true,
             Owner::Program => {
                 worker = entry.flusher.load(SeqCst);

@@ -8,6 +8,7 @@ use super::system::asked;
 use super::waiting::watching;
 use crate::engine::entries::before_descriptors_are_noticed;
 use crate::engine::{self, changes, handlers};
+use crate::floor::errno::fail;
 use crate::front::{dispatch, duplicates};
 
 hook! {
@@ -71,6 +72,10 @@ pub(super) fn control(
         libc::F_SETFL => {
             dispatch::hand_over(fd);
             changes::moving(fd);
+            if let Some(errno) = engine::life::incomplete(fd) {
+                // It would go to where these flags say.
+                return fail(errno);
+            }
             let answer = next();
             if answer == 0 {
                 dispatch::flags_set(fd, argument as c_int);

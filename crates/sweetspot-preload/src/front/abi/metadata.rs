@@ -7,7 +7,7 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::changes;
+use crate::engine::{changes, handlers, life};
 use crate::front::dispatch;
 
 pass_through! {
@@ -15,25 +15,10 @@ pass_through! {
     fn stat64(path: *const c_char, into: Pointer) -> c_int;
     fn lstat(path: *const c_char, into: Pointer) -> c_int;
     fn lstat64(path: *const c_char, into: Pointer) -> c_int;
-    fn fstat(fd: c_int, into: Pointer) -> c_int;
-    fn fstat64(fd: c_int, into: Pointer) -> c_int;
-    fn fstatat(folder: c_int, path: *const c_char, into: Pointer, flags: c_int) -> c_int;
-    fn fstatat64(folder: c_int, path: *const c_char, into: Pointer, flags: c_int) -> c_int;
     fn __xstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;
     fn __xstat64(version: c_int, path: *const c_char, into: Pointer) -> c_int;
     fn __lxstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;
     fn __lxstat64(version: c_int, path: *const c_char, into: Pointer) -> c_int;
-    fn __fxstat(version: c_int, fd: c_int, into: Pointer) -> c_int;
-    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) -> c_int;
-    fn __fxstatat(
-        version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int
-    ) -> c_int;
-    fn __fxstatat64(
-        version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int
-    ) -> c_int;
-    fn statx(
-        folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: Pointer
-    ) -> c_int;
     fn isfdtype(fd: c_int, kind: c_int) -> c_int;
     fn access(path: *const c_char, mode: c_int) -> c_int;
     fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
@@ -62,6 +47,54 @@ pass_through! {
     fn llistxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
     fn flistxattr(fd: c_int, into: Pointer, len: usize) -> isize;
 
+}
+
+/// A call that asks how large the descriptor's file is, and when it was changed: it fails where that is not what it will
+/// be, as what was written cannot be brought there.
+pub(super) fn described(fd: impl FnOnce() -> c_int, next: impl FnOnce() -> isize) -> isize {
+    let pass = dispatch::pass_through();
+    let answer = match life::incomplete_of(fd) {
+        Some(errno) => crate::floor::errno::fail(errno),
+        None => next(),
+    };
+    pass.done();
+    answer
+}
+
+/// The descriptor that a call by name asks about, if it does; -1: it goes by a name.
+pub(super) fn named(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    if flags & libc::AT_EMPTY_PATH == 0 {
+        return -1;
+    }
+    // Without a name since Linux 6.11.
+    let is_empty = path.is_null() || handlers::peek(path).is_some_and(|first| first == 0);
+    if is_empty { folder } else { -1 }
+}
+
+macro_rules! describes {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            described(|| $fd, || next($($arg),*) as isize) as c_int
+        }
+    })*};
+}
+describes! {
+    fn fstat(fd: c_int, into: Pointer) asks of fd;
+    fn fstat64(fd: c_int, into: Pointer) asks of fd;
+    fn __fxstat(version: c_int, fd: c_int, into: Pointer) asks of fd;
+    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) asks of fd;
+    fn fstatat(folder: c_int, path: *const c_char, into: Pointer, flags: c_int)
+        asks of named(folder, path, flags);
+    fn fstatat64(folder: c_int, path: *const c_char, into: Pointer, flags: c_int)
+        asks of named(folder, path, flags);
+    fn __fxstatat(
+        version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int,
+    ) asks of named(folder, path, flags);
+    fn __fxstatat64(
+        version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int,
+    ) asks of named(folder, path, flags);
+    fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: Pointer)
+        asks of named(folder, path, flags);
 }
 
 // They are for what other processes wrote, too.

@@ -43,7 +43,7 @@ pub(super) fn becoming<R>(
     environment: Environment,
     exec: impl FnOnce(Option<Environment>) -> R,
 ) -> R {
-    before_exec();
+    before_exec(|| target.may_be_run());
     let answer = target::start(target, environment, exec);
     after_exec();
     answer

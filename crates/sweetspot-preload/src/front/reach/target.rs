@@ -65,6 +65,21 @@ impl Target {
         };
         if is_known { self } else { Target::Unknown }
     }
+
+    /// False: there is no file of that name that this process may run.
+    pub fn may_be_run(self) -> bool {
+        let (folder, path) = match self {
+            Target::At(folder, path) => (folder, path),
+            Target::InPath(name)
+                if readable_text(name).is_some_and(|name| name.contains(&b'/')) =>
+            {
+                (libc::AT_FDCWD, name)
+            }
+            Target::InPath(_) | Target::Open(_) | Target::Unknown => return true,
+        };
+        // SAFETY: a bad address is an error.
+        unsafe { sys::syscall!(SYS_faccessat, folder as isize, path, libc::X_OK) == 0 }
+    }
 }
 
 /// The folders in which programs are looked for.

@@ -17,7 +17,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::{Stream, UNKNOWN, ask};
-use crate::engine::deaths;
+use crate::engine::{deaths, life};
+use crate::floor::errno::fail;
 use crate::floor::{careful, next, sys};
 use crate::front::dispatch::{self, Kind, Outcome};
 
@@ -237,9 +238,14 @@ pub unsafe extern "C" fn close(stream: Stream) -> c_int {
 
 /// How large is the file? `fseek` from the end asks so.
 pub unsafe extern "C" fn stat(stream: Stream, into: *mut c_void) -> c_int {
+    // SAFETY: as libc has called us.
+    let fd = unsafe { descriptor(stream) };
     let pass = dispatch::pass_through();
-    // SAFETY: the same call.
-    let answer = unsafe { original!(STAT as fn(Stream, *mut c_void) -> c_int)(stream, into) };
+    let answer = match life::incomplete(fd) {
+        Some(errno) => fail(errno) as c_int,
+        // SAFETY: the same call.
+        None => unsafe { original!(STAT as fn(Stream, *mut c_void) -> c_int)(stream, into) },
+    };
     pass.done();
     answer
 }

@@ -1,0 +1,123 @@
+//! Calls whose answer, or effect, follows from bytes that cannot be written.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{DISK_MEGABYTES, Disk, Victim, turn, victim};
+
+const RECORD_BYTES: usize = 200;
+
+/// As the victim makes them.
+fn record(number: usize) -> Vec<u8> {
+    let mut record = vec![b'a' + (number % 26) as u8; RECORD_BYTES];
+    record[..8].copy_from_slice(format!("{number:07} ").as_bytes());
+    record
+}
+
+/// What the victim says, how many records it wrote, what is in the file, and how many pieces were saved beside.
+struct Left {
+    said: String,
+    records: usize,
+    content: Vec<u8>,
+    saved: usize,
+    /// Whether something was said to be lost.
+    warned: bool,
+}
+
+impl Left {
+    /// Whether all records are there, in their order and once.
+    fn is_whole(&self) -> bool {
+        self.content == (0..self.records).flat_map(record).collect::<Vec<u8>>()
+    }
+}
+
+/// Runs the victim while others have its descriptor 1. None: nothing can be mounted.
+fn run(program: &Path, way: &str) -> Option<Left> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("asked-{way}"));
+    let disk = Disk::mount(folder, DISK_MEGABYTES)?;
+    let home = tempfile::tempdir().expect("a folder");
+    let (path, log) = (disk.0.join("file"), home.path().join("log"));
+    let is_given = matches!(way, "start" | "child");
+    // Nobody else has the file that the victim opens itself.
+    let own = home.path().join("out");
+    let out = File::create(if is_given { &path } else { &own }).expect("a file");
+    let step = tempfile::tempfile().expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+    // Nothing leaves before the disk is full, however long that takes.
+    command.args(["run", "--wait", "--max-age", "60000", "--buffer-size", "64K", "--"]);
+    command.arg(program).arg(&path).arg(way).arg(&log).current_dir(&disk.0);
+    command.env("HOME", home.path()).env_remove("XDG_STATE_HOME");
+    command.stdin(step.try_clone().expect("a descriptor")).stderr(Stdio::piped());
+    let child = command.stdout(out.try_clone().expect("a descriptor")).spawn().expect("started");
+    let mut victim = Victim { child, step, disk: disk.0.clone() };
+    victim.fill();
+    victim.await_step(3);
+    fs::remove_file(victim.filler()).unwrap();
+    victim.go_on(4);
+    let output = victim.end();
+    assert!(output.status.success(), "{way}: {output:?}");
+    let said = fs::read_to_string(&log).unwrap();
+    let (said, records) = said.trim_end().rsplit_once('\n').expect("lines");
+    let mut content = Vec::new();
+    File::open(&path).unwrap().read_to_end(&mut content).unwrap();
+    let names = fs::read_dir(&disk.0).unwrap().map(|entry| entry.unwrap().file_name());
+    let saved = names.filter(|name| name.to_string_lossy().contains("sweetspot-saved")).count();
+    let warned = !output.stderr.is_empty();
+    Some(Left { said: said.to_owned(), records: records.parse().unwrap(), content, saved, warned })
+}
+
+/// Natively all was written before: who asks where it ends, or moves where it goes, is told that it is not there, as
+/// who reads is.
+#[test]
+fn what_follows_from_bytes_that_cannot_be_written_fails() {
+    let _turn = turn();
+    let program = victim("asked", "asks_unwritten");
+    for way in ["end", "size", "statx", "own-end", "own-size", "flags", "stream", "start"] {
+        let Some(left) = run(&program, way) else {
+            return test_start::skip("mounting a file system needs root");
+        };
+        assert_eq!(left.said, format!("{way} -1 28\nwritten 1 0\nsync 0 0"), "{way}");
+        assert!(left.is_whole() && left.saved == 0, "{way}: {} bytes", left.content.len());
+    }
+}
+
+/// A child moves the offset, or sets how it is used: the rest goes nowhere else than behind the first part. What has a
+/// place of its own is put there when the program has ended.
+#[test]
+fn what_goes_on_elsewhere_is_set_aside() {
+    let _turn = turn();
+    let program = victim("moved", "asks_unwritten");
+    for way in ["child", "child-flags"] {
+        let Some(left) = run(&program, way) else {
+            return test_start::skip("mounting a file system needs root");
+        };
+        assert_eq!(left.said, format!("{way} 0 0\nwritten 0 28\nsync 0 0"), "{way}");
+        let expected: Vec<u8> = (0..left.records).flat_map(record).collect();
+        assert!(expected.starts_with(&left.content), "{way}: {} bytes", left.content.len());
+        let saved = usize::from(way == "child");
+        assert!((left.saved, left.is_whole()) == (saved, saved == 0), "{way}: {}", left.saved);
+    }
+}
+
+#[test]
+fn a_limit_that_is_set_while_a_disk_is_full_is_met() {
+    let _turn = turn();
+    let Some(left) = run(&victim("limited", "asks_unwritten"), "limit") else {
+        return test_start::skip("mounting a file system needs root");
+    };
+    assert_eq!(left.said, "limit 0 0\nwritten 300 27\nsync -1 28", "told once");
+    assert!(left.is_whole() && left.saved == 0, "{} bytes", left.content.len());
+}
+
+/// It goes on as before.
+#[test]
+fn an_exec_that_fails_while_a_disk_is_full_loses_nothing() {
+    let _turn = turn();
+    let Some(left) = run(&victim("became", "asks_unwritten"), "exec") else {
+        return test_start::skip("mounting a file system needs root");
+    };
+    assert_eq!(left.said, "exec -1 2\nwritten 1 0\nsync -1 28", "once, as natively at the write");
+    assert!(left.is_whole() && left.saved == 0 && !left.warned, "{} bytes", left.content.len());
+}

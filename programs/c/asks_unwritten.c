@@ -1,0 +1,90 @@
+/* Writes records that wait, lets another process fill the disk, and makes one call whose answer, or effect, follows from
+ * what was written. Then there is room again, it writes one record more, and says what each call tells it.
+ * Descriptor 0 is of a file that both have. Its offset is 1 when the records wait, 2 when the disk is full, 3 when
+ * the call was made, and 4 when there is room again. The last line says how many records it wrote.
+ * Usage: asks_unwritten FILE WAY LOG
+ * WAY: end, size, statx, own-end, own-size: asks where the file ends; flags: sets O_APPEND; stream: as end, by a stream;
+ * start: seeks to the beginning of descriptor 1, which others share; child: so does a child; child-flags: a child sets
+ * O_APPEND; limit: limits the size of files to 300 records more; exec: becomes a program that is not there. */
+#include "log.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum { RECORD_BYTES = 200, RECORDS = 1200, RECORDS_MORE = 300 };
+static char record[RECORD_BYTES + 1];
+
+static const char *record_of(long number) {
+    memset(record, 'a' + (int)(number % 26), RECORD_BYTES);
+    record[snprintf(record, RECORD_BYTES, "%07ld", number)] = ' ';
+    return record;
+}
+
+static void step(int reached, int awaited) {
+    /* No call that could be a release point. */
+    kernel_seek(0, reached, SEEK_SET);
+    while (kernel_position(0) != awaited) continue;
+}
+
+static void in_child(int fd, int is_seek) {
+    pid_t child = fork();
+    if (child == 0) _exit(is_seek ? lseek(fd, 0, SEEK_SET) != 0 : fcntl(fd, F_SETFL, O_APPEND) != 0);
+    int status = -1;
+    if (waitpid(child, &status, 0) != child || status) say("no child\n");
+}
+
+static long call(int fd, const char *way, long count) {
+    struct stat status;
+    struct statx statuses;
+    if (!strcmp(way, "end")) return lseek(fd, 0, SEEK_END);
+    if (!strcmp(way, "start")) return lseek(fd, 0, SEEK_SET);
+    if (!strcmp(way, "size")) return fstat(fd, &status);
+    if (!strcmp(way, "statx")) return statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &statuses);
+    if (!strcmp(way, "own-end")) return syscall(SYS_lseek, fd, 0, SEEK_END);
+    if (!strcmp(way, "own-size")) return syscall(SYS_fstat, fd, &status);
+    if (!strcmp(way, "flags")) return fcntl(fd, F_SETFL, O_APPEND);
+    if (!strcmp(way, "stream")) return fseek(fdopen(fd, "r+"), 0, SEEK_END);
+    if (!strcmp(way, "limit")) {
+        rlim_t bytes = (rlim_t)(count + RECORDS_MORE) * RECORD_BYTES;
+        return setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, RLIM_INFINITY});
+    }
+    if (!strcmp(way, "exec")) return execl("/nowhere/nothing", "nothing", (char *)0);
+    in_child(fd, !strcmp(way, "child"));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4) return 2;
+    const char *way = argv[2];
+    int is_given = !strcmp(way, "start") || !strcmp(way, "child");
+    int fd = is_given ? 1 : open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
+    int log = open(argv[3], O_WRONLY | O_CREAT, 0644);
+    signal(SIGXFSZ, SIG_IGN);
+    long count = RECORDS;
+    for (long i = 0; i < count; i++) {
+        if (write(fd, record_of(i), RECORD_BYTES) != RECORD_BYTES) say("early\n");
+        /* As many again, as the guard has not answered yet. What goes to a shared offset leaves when that is asked for. */
+        int is_early = is_given ? i < 2000 : i < 20000 && kernel_position(fd) == lseek(fd, 0, SEEK_CUR);
+        if (is_early) count = i + RECORDS;
+        if (is_early && i % 10 == 0) usleep(1000);
+    }
+    step(1, 2);
+    errno = 0;
+    long answer = call(fd, way, count);
+    say("%s %d %d\n", way, answer < 0 ? -1 : 0, answer < 0 ? errno : 0);
+    step(3, 4);
+    errno = 0;
+    int is_limit = !strcmp(way, "limit");
+    long written = 0;
+    while (written < (is_limit ? RECORDS : 1) && write(fd, record_of(count), RECORD_BYTES) == RECORD_BYTES) {
+        written++, count++;
+    }
+    say("written %ld %d\n", written, errno), errno = 0;
+    say("sync %d", fsync(fd)), say(" %d\n", errno);
+    say("%ld\n", count);
+    if (dup2(log, 1) != 1) return 3;
+    log_out();
+    return 0;
+}
