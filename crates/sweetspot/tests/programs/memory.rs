@@ -140,6 +140,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("ends_of_pipes", "its child ends by a write to an address that is nobody's"),
     ("ends_heard", "its children end by a write to an address that is nobody's"),
     ("beside_forks", "valgrind makes a fork of each vfork, and its children wait for the parent"),
+    ("asks_whether", "it makes calls that are newer than valgrind"),
     ("by_threads", "it fetches a descriptor by a pidfd, which valgrind does not know"),
     ("other_actions", "clone() with flags that are neither a fork's nor a thread's"),
     ("sent_faults", "valgrind takes the signals that are sent here for faults of its own"),

@@ -176,6 +176,8 @@ const FEW_CALLS: &[(&str, &str)] = &[
     ("c_sharing", "a spawn on a small stack"),
     ("c_sharing", "memory behind that of a window"),
     ("c_sharing", "a profile that the C library writes"),
+    ("c_sharing", "functions that not every C library has"),
+    ("musl", "functions that not every C library has"),
     ("c_sharing", "an unobserved file beside one that is not"),
     ("c_sharing", "files that grow while a tree is walked"),
     ("c_sharing", "entries of the environment that are no variables"),

@@ -1208,6 +1208,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "functions that not every C library has",
+        build: &[C("asks_whether")],
+        command: "$RUN $BIN/c/asks_whether",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a preloaded library that changes bytes",
         build: &[C("copy"), CLibrary("changes_bytes")],
         prepare: "yes 'Some Text' | head -3000 > in.txt; cp $BIN/c/changes_bytes changes_bytes.so",
