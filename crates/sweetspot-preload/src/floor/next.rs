@@ -13,6 +13,7 @@ mod lacking;
 mod later;
 mod names;
 mod objects;
+mod rpc;
 
 use core::ffi::CStr;
 use core::num::NonZeroUsize;
@@ -22,6 +23,7 @@ pub use self::later::{Unseen, later};
 use self::names::{gnu_hash, lookup_in};
 use self::objects::loaded;
 pub use self::objects::{Object, whole_pages};
+pub use self::rpc::needs_rpc;
 
 /// The address of a function behind ours, found when first asked for.
 ///

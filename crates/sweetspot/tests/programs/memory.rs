@@ -83,6 +83,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("queue", "$RUN $BIN/c/queue"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
     ("real_time", "taskset -c $(taskset -cp $$ | sed 's/.*[^0-9]//') $RUN $BIN/c/real_time out"),
+    ("rpc_inside", "for way in grows changes; do $RUN $BIN/c/rpc_inside $way; done"),
     ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),
     ("rights", "$RUN $BIN/c/rights"),
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),

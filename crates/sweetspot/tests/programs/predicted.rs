@@ -248,6 +248,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "bad addresses in short copies", FAULTS),
     ("c_sharing", "bad addresses while their signals are blocked", FAULTS),
     ("c_sharing", "calls that are rarely made", UNSEEN),
+    ("c_sharing", "calls to a server by the C library's own RPC", UNSEEN),
     ("c_sharing", "coroutines that a timer switches in the middle of writes", HANDLERS),
     ("c_sharing", "counters under locks", APART),
     ("c_sharing", "descriptors are closed while others use them", TIMING),
