@@ -80,6 +80,8 @@ pub enum Why {
     Duplicated,
     /// A part of the program was made by Go, whose calls are not seen.
     Go,
+    /// A part of the program was linked to the C library's own Sun RPC, whose calls are not seen.
+    Rpc,
     /// A rule, or the size, says off.
     Off,
 }
@@ -125,6 +127,7 @@ impl Why {
         Why::AnswersItself,
         Why::Duplicated,
         Why::Go,
+        Why::Rpc,
         Why::Off,
     ];
 
@@ -191,6 +194,7 @@ impl Why {
             }
             Why::Duplicated => "used through several descriptors, in a process of several threads",
             Why::Go => "the program has a part that Go made, whose calls are not seen",
+            Why::Rpc => "the program uses the C library's own Sun RPC, whose calls are not seen",
             Why::Off => "a rule or the size switches it off",
         }
     }

@@ -15,8 +15,8 @@ use crate::floor::atomic::single_threaded;
 use crate::floor::next::{self, Unseen};
 use crate::floor::{proc, sys};
 
-/// Whether anything may be buffered here: only where what stdio does is seen, and where libc reads and
-/// writes. Where that never will be, the process is passive from here on, so that no call tries again
+/// Whether anything may be buffered here: only where what stdio does is seen, where libc reads and
+/// writes, and where none of its messages goes unseen. Where that never will be, the process is passive from here on, so that no call tries again
 /// what cannot be, and each costs what it costs where buffering is off. No lock is held.
 pub fn can_buffer() -> bool {
     if ends_by_library() {
@@ -24,6 +24,10 @@ pub fn can_buffer() -> bool {
     }
     if !next::data_is_libcs() {
         end_because(Why::OtherLibrary);
+        return false;
+    }
+    if next::needs_rpc() {
+        end_because(Why::Rpc);
         return false;
     }
     if streams::are_seen() {

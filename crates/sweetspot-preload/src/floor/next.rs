@@ -9,9 +9,11 @@
 //! libraries stand in front of that, look for the true one by `dlsym`, and so come back here.
 #![allow(unsafe_code)]
 
+mod lacking;
 mod later;
 mod names;
 mod objects;
+mod rpc;
 mod versions;
 
 use core::ffi::CStr;
@@ -22,6 +24,7 @@ pub use self::later::{Unseen, later};
 use self::names::{gnu_hash, lookup_in};
 use self::objects::loaded;
 pub use self::objects::{Object, whole_pages};
+pub use self::rpc::needs_rpc;
 pub use self::versions::{has_several, is_led_to};
 
 /// The address of a function behind ours, found when first asked for.
@@ -38,8 +41,8 @@ impl Next {
         Next { address: AtomicUsize::new(0) }
     }
 
-    /// The address of the next definition of `name`, the same at each call; that of a function
-    /// which fails with ENOSYS where there is none.
+    /// The address of the next definition of `name`, the same at each call; that of what stands for it
+    /// where there is none.
     #[inline(always)]
     pub fn address(&self, name: &'static CStr) -> usize {
         match self.address.load(Relaxed) {
@@ -72,9 +75,9 @@ impl Next {
     #[cold]
     #[inline(never)]
     fn find_by(&self, name: &'static CStr, first: fn(&CStr) -> usize) -> usize {
-        let ways = [first, lookup_without_64, lookup_later];
+        let ways = [first, lookup_without_64, lookup_without_np, lookup_later];
         let address = ways.into_iter().map(|way| way(name)).find(|found| *found != 0);
-        let address = address.unwrap_or(missing as *const () as usize);
+        let address = address.unwrap_or_else(|| lacking::stand_in(name));
         self.address.store(address, Relaxed);
         address
     }
@@ -92,6 +95,17 @@ fn lookup_without_64(name: &CStr) -> usize {
     CStr::from_bytes_with_nul(space).map_or(0, lookup)
 }
 
+/// What POSIX took over lost the mark of an extension, by which C libraries have it alone so far.
+fn lookup_without_np(name: &CStr) -> usize {
+    match name.to_bytes() {
+        b"posix_spawn_file_actions_addchdir" => lookup(c"posix_spawn_file_actions_addchdir_np"),
+        b"posix_spawn_file_actions_addfchdir" => lookup(c"posix_spawn_file_actions_addfchdir_np"),
+        b"posix_spawn_file_actions_addchdir_np" => lookup(c"posix_spawn_file_actions_addchdir"),
+        b"posix_spawn_file_actions_addfchdir_np" => lookup(c"posix_spawn_file_actions_addfchdir"),
+        _ => 0,
+    }
+}
+
 /// Before glibc 2.34 the functions of the loader are in a library of their own, which a program may get
 /// with another one after its start.
 fn lookup_later(name: &CStr) -> usize {
@@ -105,11 +119,6 @@ fn lookup_later(name: &CStr) -> usize {
 
 /// More than the longest name of a function with `64` in it.
 const NAME_BYTES_MAX: usize = 48;
-
-/// Stands for a function that this libc does not have: nobody can have linked against it.
-unsafe extern "C" fn missing() -> isize {
-    crate::floor::errno::fail(libc::ENOSYS)
-}
 
 /// Objects that are looked through: those after ours in the order of loading. Of more than these,
 /// only the C library is looked through, in the last place. That many, because the list is written at

@@ -22,7 +22,7 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 24] = [
+const SENTENCES: [Why; 25] = [
     Why::NoGuard,
     Why::HandleRefused,
     Why::NotNoted,
@@ -47,6 +47,7 @@ const SENTENCES: [Why; 24] = [
     Why::AnswersItself,
     Why::Off,
     Why::Go,
+    Why::Rpc,
 ];
 
 /// What helps against a reason, in a program of this name.

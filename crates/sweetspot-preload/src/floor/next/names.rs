@@ -29,6 +29,47 @@ pub(super) struct Names {
     hash: usize,
     /// Where its own name is in the strings; 0: it has none.
     own: usize,
+    /// The versions that it needs of others.
+    needed: usize,
+    /// What the loader fills in: addresses of functions that are called, and all else that is not only moved.
+    relocations: [Relocations; 2],
+}
+
+/// A table of relocations.
+#[derive(Clone, Copy, Default)]
+struct Relocations {
+    at: usize,
+    bytes: usize,
+    /// So many at its begin name no symbol.
+    nameless: usize,
+}
+
+/// One of them; the symbol is the upper half of `info`.
+#[repr(C)]
+struct Relocation {
+    place: u64,
+    info: u64,
+    addend: i64,
+}
+
+/// Versions that are needed of one library (`Elf64_Verneed`).
+#[repr(C)]
+struct NeededOf {
+    _form: u16,
+    count: u16,
+    _library: u32,
+    first: u32,
+    next: u32,
+}
+
+/// One of them (`Elf64_Vernaux`).
+#[repr(C)]
+struct Needed {
+    _hash: u32,
+    _flags: u16,
+    index: u16,
+    name: u32,
+    next: u32,
 }
 
 /// Looks `name` up in one object; the default version wins.
@@ -56,6 +97,12 @@ impl Names {
         const DT_HASH: u64 = 4;
         const DT_STRTAB: u64 = 5;
         const DT_SYMTAB: u64 = 6;
+        const DT_RELA: u64 = 7;
+        const DT_RELASZ: u64 = 8;
+        const DT_PLTRELSZ: u64 = 2;
+        const DT_JMPREL: u64 = 23;
+        const DT_RELACOUNT: u64 = 0x6fff_fff9;
+        const DT_VERNEED: u64 = 0x6fff_fffe;
         const DT_SONAME: u64 = 14;
         const DT_VERSYM: u64 = 0x6fff_fff0;
         const DT_GNU_HASH: u64 = 0x6fff_fef5;
@@ -75,6 +122,12 @@ impl Names {
                 DT_VERSYM => names.versions = address,
                 DT_GNU_HASH => names.gnu_hash = address,
                 DT_HASH => names.hash = address,
+                DT_VERNEED => names.needed = address,
+                DT_JMPREL => names.relocations[0].at = address,
+                DT_PLTRELSZ => names.relocations[0].bytes = value as usize,
+                DT_RELA => names.relocations[1].at = address,
+                DT_RELASZ => names.relocations[1].bytes = value as usize,
+                DT_RELACOUNT => names.relocations[1].nameless = value as usize,
                 _ => {}
             }
             // SAFETY: this was not the last one.
@@ -92,7 +145,65 @@ impl Names {
             return b"";
         }
         // SAFETY: a string of the table.
-        unsafe { CStr::from_ptr((self.strings + self.own) as *const c_char) }.to_bytes()
+        unsafe { self.string(self.own) }
+    }
+
+    /// # Safety
+    /// Its tables must be mapped, and a string begin there.
+    unsafe fn string(&self, at: usize) -> &'static [u8] {
+        // SAFETY: as the caller says.
+        unsafe { CStr::from_ptr((self.strings + at) as *const c_char) }.to_bytes()
+    }
+
+    /// Whether it needs a symbol of others with a name that fits, in a version that begins so.
+    ///
+    /// # Safety
+    /// Its tables must be mapped.
+    pub(super) unsafe fn needs(&self, version: &[u8], fits: fn(&[u8]) -> bool) -> bool {
+        if [self.strings, self.symbols, self.versions, self.needed].contains(&0) {
+            return false;
+        }
+        self.relocations.iter().any(|table| {
+            let count = table.bytes / size_of::<Relocation>();
+            (table.nameless..count).any(|index| {
+                // SAFETY: the table is mapped and has that many; what it names is in the other tables.
+                unsafe {
+                    let relocation = &*(table.at as *const Relocation).add(index);
+                    let index = (relocation.info >> 32) as usize;
+                    let symbol = &*(self.symbols as *const Symbol).add(index);
+                    symbol.section == 0
+                        && fits(self.string(symbol.name as usize))
+                        && self.needed_version(index).starts_with(version)
+                }
+            })
+        })
+    }
+
+    /// The version in which it needs a symbol; empty: any.
+    ///
+    /// # Safety
+    /// Its tables must be mapped, and have this symbol.
+    unsafe fn needed_version(&self, symbol: usize) -> &'static [u8] {
+        // SAFETY: each record says where the next one is, 0 at the last.
+        unsafe {
+            let wanted = *(self.versions as *const u16).add(symbol) & 0x7fff;
+            let mut at = self.needed;
+            loop {
+                let library = &*(at as *const NeededOf);
+                let mut one_at = at + library.first as usize;
+                for _ in 0..library.count {
+                    let one = &*(one_at as *const Needed);
+                    if one.index & 0x7fff == wanted {
+                        return self.string(one.name as usize);
+                    }
+                    one_at += one.next as usize;
+                }
+                match library.next {
+                    0 => return b"",
+                    next => at += next as usize,
+                }
+            }
+        }
     }
 
     /// The address of symbol `index`, if it is a definition of that name, and whether it is of the

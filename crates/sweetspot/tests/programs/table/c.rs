@@ -1229,6 +1229,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "functions that not every C library has",
+        build: &[C("asks_whether")],
+        command: "$RUN $BIN/c/asks_whether",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "calls to a server by the C library's own RPC",
+        build: &[C("rpc_inside")],
+        command: "for way in grows changes; do $RUN $BIN/c/rpc_inside $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a preloaded library that changes bytes",
         build: &[C("copy"), CLibrary("changes_bytes")],
         prepare: "yes 'Some Text' | head -3000 > in.txt; cp $BIN/c/changes_bytes changes_bytes.so",

@@ -117,6 +117,13 @@ pub const ALL: &[Case] = &[
     },
     Case {
         group: "musl",
+        name: "functions that not every C library has",
+        build: &[Musl("asks_whether")],
+        command: "$RUN $BIN/musl/asks_whether",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
         name: "threads that the C library makes",
         build: &[Musl("other_masks")],
         command: "for way in timer aio; do $RUN $BIN/musl/other_masks $way; done",
