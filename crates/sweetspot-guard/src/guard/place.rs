@@ -2,7 +2,7 @@
 //! offset that others share.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -117,7 +117,9 @@ impl<'a> Behind<'a> {
 
 /// Writes what has not arrived yet behind what has.
 fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Result<()> {
-    let next = file.next()?;
+    // Who shares the offset may move it at any time: what is left of an attempt goes to where that stopped.
+    let is_resumed = file.has_offset && entry.was_tried();
+    let next = if is_resumed { entry.before.load(SeqCst) } else { file.next()? };
     let left = whole.from(entry.arrived.load(SeqCst));
     if entry.flushing.load(SeqCst) == FLUSH_BEGUN {
         // It died in a write, or just after it.
@@ -130,7 +132,15 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
     }
     entry.before.store(next, SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
-    whole.from(entry.arrived.load(SeqCst)).append_to(&file.target)
+    let left = whole.from(entry.arrived.load(SeqCst));
+    if !is_resumed {
+        return left.append_to(&file.target);
+    }
+    left.copy_to(&file.target, next)?;
+    if file.next()? == next {
+        (&file.target).seek(SeekFrom::Start(next + left.bytes))?;
+    }
+    Ok(())
 }
 
 /// Opens the file that a handle leads to.

@@ -136,11 +136,12 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
         entry.before.store(offset.unwrap_or(now.size), Relaxed);
     }
     let arrived = entry.arrived.load(Relaxed);
+    let resumed = offset.filter(|_| entry.flushing.load(Relaxed) == FLUSH_TRIED);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     // What comes before a broken place arrived the first time.
     let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };
     let met = match is_append {
-        true => write_behind(entry, fd, write_buffer, (len, smallest)),
+        true => write_behind(entry, fd, write_buffer, (len, smallest), resumed),
         false => write_out(fd, write_buffer, (len, smallest), base),
     };
     match met {
@@ -432,14 +433,34 @@ fn shared_offset(file: &OpenFile) -> Option<u64> {
 }
 
 /// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
-/// else's bytes come in between.
-fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, lens: (u64, u64)) -> Result<i32, i32> {
-    let mut arrived = entry.arrived.load(Relaxed);
+/// else's bytes come in between. `resumed`: the offset at which an earlier attempt stopped. Who shares it may move it
+/// at any time, so the rest goes to that place, and then the offset behind it, if it is still there.
+fn write_behind(
+    entry: &Entry,
+    fd: i32,
+    write_buffer: u64,
+    lens: (u64, u64),
+    resumed: Option<u64>,
+) -> Result<i32, i32> {
+    let begun = entry.arrived.load(Relaxed);
+    let mut arrived = begun;
     let write = |at: u64, most: u64| {
-        // SAFETY: the write buffer is mapped and holds `len` bytes.
-        unsafe { sys::write(fd, (write_buffer + at) as *const u8, most as usize) }
+        let from = (write_buffer + at) as *const u8;
+        match resumed {
+            // SAFETY: the write buffer is mapped and holds `len` bytes.
+            Some(offset) => unsafe {
+                sys::write_at(fd, from, most as usize, offset + (at - begun))
+            },
+            // SAFETY: as above.
+            None => unsafe { sys::write(fd, from, most as usize) },
+        }
     };
     let written = write_all(&mut arrived, lens, write);
     entry.arrived.store(arrived, SeqCst);
+    if let Some(offset) = resumed.filter(|_| arrived > begun)
+        && sys::seek(fd, 0, libc::SEEK_CUR) as u64 == offset
+    {
+        sys::seek(fd, (offset + (arrived - begun)) as i64, libc::SEEK_SET);
+    }
     written
 }

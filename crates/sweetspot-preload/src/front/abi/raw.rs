@@ -156,11 +156,6 @@ fn on_files(call: &Call) -> Option<isize> {
             unsafe { changes::changing_at(a as *const _) };
             passed_through(next)
         }
-        libc::SYS_fstat => metadata::described(|| fd, next),
-        libc::SYS_newfstatat | libc::SYS_statx => {
-            let flags = if number == libc::SYS_statx { c } else { d } as c_int;
-            metadata::described(|| metadata::named(fd, b as *const _, flags), next)
-        }
         libc::SYS_fsync | libc::SYS_fdatasync => metadata::synced(fd, next),
         libc::SYS_ftruncate | libc::SYS_fallocate => {
             if number == libc::SYS_fallocate {
@@ -198,6 +193,11 @@ fn on_descriptors(call: &Call) -> Option<isize> {
                 dispatch::made_several(pair as *const c_int, 2);
             }
             answer
+        }
+        libc::SYS_fstat => metadata::described(|| fd, next),
+        libc::SYS_newfstatat | libc::SYS_statx => {
+            let flags = if number == libc::SYS_statx { c } else { d } as c_int;
+            metadata::described(|| metadata::named(fd, b as *const _, flags), next)
         }
         libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
         libc::SYS_ioctl => system::control(fd, b, c, next),
