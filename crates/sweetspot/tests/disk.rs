@@ -9,6 +9,7 @@ use test_start as _;
 
 mod compiler;
 mod memory_disk;
+mod unwritten;
 
 use memory_disk::Disk;
 use std::fs::{self, File};

@@ -108,7 +108,14 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
     }
     entry.before.store(next, SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
-    whole.from(entry.arrived.load(SeqCst)).append_to(&file.target)
+    let mut done = 0;
+    let written = whole.from(entry.arrived.load(SeqCst)).append_to(&file.target, &mut done);
+    if written.is_err() {
+        // Only when no more is written: who finds this process dead looks for all that came since `before`.
+        entry.arrived.fetch_add(done, SeqCst);
+        entry.before.fetch_add(done, SeqCst);
+    }
+    written
 }
 
 /// Opens the file that a handle leads to.

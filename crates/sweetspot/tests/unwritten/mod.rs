@@ -1,0 +1,44 @@
+//! What waits and cannot be written: no part of it comes twice.
+
+use super::*;
+
+/// The victim, on a disk of its own and with a folder for what must be saved elsewhere.
+fn on_a_disk(way: &str, max_age: &str, check: impl FnOnce(Victim, &Path)) {
+    let _turn = turn();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("unwritten-{way}"));
+    let Some(disk) = Disk::mount(folder, DISK_MEGABYTES) else {
+        return test_start::skip("mounting a file system needs root");
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    let program = victim(&format!("unwritten-{way}"), "unwritten");
+    check(Victim::start(&program, &disk.0, home.path(), way, max_age), &disk.0);
+}
+
+/// The guard writes what is old, and only a part of that fits.
+#[test]
+fn what_fits_of_an_append_does_not_come_again() {
+    const ROOM: u64 = 8192;
+    // Until it is full and has a little room again, nothing leaves.
+    on_a_disk("quiet", "10000", |mut victim, disk| {
+        victim.await_step(1);
+        // Until nothing more goes in.
+        let _ = fs::write(victim.filler(), vec![0u8; (DISK_MEGABYTES as usize) << 20]);
+        let filler = File::options().write(true).open(victim.filler()).unwrap();
+        filler.set_len(filler.metadata().unwrap().len() - ROOM).unwrap();
+        drop(filler);
+        let size = || disk.join("file").metadata().unwrap().len();
+        let before = size();
+        victim.go_on(2);
+        victim.await_step(3);
+        let until = Instant::now() + PATIENCE / 2;
+        while size() == before && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(size() > before, "the guard writes what fits");
+        fs::remove_file(victim.filler()).unwrap();
+        victim.go_on(4);
+        let output = victim.end();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said, format!("{} bytes\n", size()), "{output:?}");
+    });
+}
