@@ -23,8 +23,8 @@ pub const INTERRUPTED_MAX: u32 = 16;
 
 /// `Entry::is_recalled`: another process has done, without a word to the owner, what writes that wait would undo.
 pub const RECALLED: u32 = 1;
-/// `Entry::is_recalled`: the same, and what waited was asked for in vain, as the guard was stopped. What the other one
-/// writes comes after it.
+/// `Entry::is_recalled`: the same, and what waited was asked for in vain, as the guard was stopped, or could not
+/// write it. What the other one writes comes after it.
 pub const RECALLED_IN_VAIN: u32 = 2;
 
 /// A file as it was left: its size in bytes, and its times in nanoseconds, as `fstat` tells them; 0: not known,

@@ -1,4 +1,4 @@
-//! What waits and cannot be written: no part of it comes twice.
+//! What waits and cannot be written: others are not held up by it, and no part of it comes twice.
 
 use super::*;
 
@@ -41,4 +41,19 @@ fn what_fits_of_an_append_does_not_come_again() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(said, format!("{} bytes\n", size()), "{output:?}");
     });
+}
+
+#[test]
+fn who_does_not_wait_for_a_full_disk_is_not_held_up_by_one() {
+    let learned = "learned 1, late 0\n";
+    let shared = format!("{learned}sync -1 28\nsync -1 28\nsync 0 0\nclose 0 0\n");
+    for (way, expected) in [("shared", shared), ("exec", format!("sync -1 28\n{learned}"))] {
+        on_a_disk(way, "60000", |mut victim, disk| {
+            victim.fill();
+            let output = victim.end();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{way}: {output:?}");
+            // What somebody has done since stays.
+            assert_eq!(fs::read(disk.join("file")).unwrap().first(), Some(&b'n'), "{way}");
+        });
+    }
 }
