@@ -11,7 +11,7 @@ use core::sync::atomic::{
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, INTERRUPTED_MAX};
 use sweetspot_core::why::Why;
 
 use super::file::{AT_END, Held, OpenFile, Placement};
@@ -367,7 +367,7 @@ fn write_all(
     (len, smallest): (u64, u64),
     mut write: impl FnMut(u64, u64) -> isize,
 ) -> Result<i32, i32> {
-    let (mut most, mut met) = (len, 0);
+    let (mut most, mut met, mut interrupted) = (len, 0, 0);
     while *done < len {
         most = most.min(len - *done);
         let failed = match sys::result(write(*done, most)) {
@@ -376,7 +376,10 @@ fn write_all(
                 continue;
             }
             Ok(_) => libc::EIO,
-            Err(sys::Errno(libc::EINTR)) => continue,
+            Err(sys::Errno(libc::EINTR)) if interrupted < INTERRUPTED_MAX => {
+                interrupted += 1;
+                continue;
+            }
             Err(sys::Errno(errno)) => errno,
         };
         if most <= smallest {

@@ -57,3 +57,17 @@ fn who_does_not_wait_for_a_full_disk_is_not_held_up_by_one() {
         });
     }
 }
+
+/// A server may answer to each write that a signal has interrupted it.
+#[test]
+fn a_write_that_is_always_interrupted_fails() {
+    let _turn = turn();
+    let Some(far_away) = FarAway::serve("interrupted") else { return };
+    for size in ["off", "auto", "512", "64K", "1M"] {
+        let mut command = Command::new("timeout");
+        command.arg(PATIENCE.as_secs().to_string()).arg(env!("CARGO_BIN_EXE_sweetspot"));
+        let output = far_away.output_under(command, "until", size, Stdio::null());
+        let expected = "error 4, all before it is there: 1";
+        assert_eq!(first_line(&output), expected, "{size}: {output:?}");
+    }
+}
