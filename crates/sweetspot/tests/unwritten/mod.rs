@@ -1,4 +1,5 @@
-//! What waits and cannot be written: others are not held up by it, and no part of it comes twice.
+//! What waits and cannot be written: others are not held up by it, no part of it comes twice, and nothing of it
+//! comes among the data of the program.
 
 use super::*;
 
@@ -56,6 +57,20 @@ fn who_does_not_wait_for_a_full_disk_is_not_held_up_by_one() {
             assert_eq!(fs::read(disk.join("file")).unwrap().first(), Some(&b'n'), "{way}");
         });
     }
+}
+
+#[test]
+fn what_cannot_be_written_is_not_named_among_data() {
+    on_a_disk("number", "60000", |mut victim, disk| {
+        victim.fill();
+        victim.await_step(3);
+        victim.go_on(4);
+        let output = victim.end();
+        assert_eq!(output.status.code(), Some(74), "{output:?}");
+        assert_eq!(fs::read(disk.join("data")).unwrap(), b"data");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("could not be written where they belong"), "{said}");
+    });
 }
 
 /// A server may answer to each write that a signal has interrupted it.
