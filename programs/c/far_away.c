@@ -3,6 +3,8 @@
  *
  *   far_away late MOUNTPOINT       says only when a file is closed that there was no room, and only once
  *   far_away broken MOUNTPOINT     refuses each transfer that one byte of the file is part of
+ *   far_away interrupted MOUNTPOINT
+ *                                  says of each of these that a signal has interrupted it
  *   far_away once MOUNTPOINT       refuses the first that goes beyond it, to say that earlier bytes are lost
  *   far_away silent MOUNTPOINT     describes the file a few times while it is open and long, and then no more
  *   far_away renumbered MOUNTPOINT gives it another number then
@@ -33,7 +35,7 @@
 enum { RECORD = 100, RECORDS = 12000, BROKEN = 1000050, QUIET_MS = 600 };
 
 static off_t size;
-static bool is_late, is_once, is_silent, is_renumbered, is_unsaid, is_said;
+static bool is_late, is_once, is_interrupted, is_silent, is_renumbered, is_unsaid, is_said;
 static int open_files, asked, described, records = RECORDS;
 /* Writes that did not begin where the last one ended: told as the time of the file. */
 static long misplaced;
@@ -88,7 +90,7 @@ static bool is_refused(off_t at, size_t count) {
 
 static int write_at(const char *path, const char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
     (void)path, (void)bytes, (void)file;
-    if (is_refused(at, count)) return -EIO;
+    if (is_refused(at, count)) return is_interrupted ? -EINTR : -EIO;
     misplaced += at != size;
     clock_gettime(CLOCK_MONOTONIC, &written);
     if (at + (off_t)count > size) size = at + (off_t)count;
@@ -240,9 +242,9 @@ int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "", *name = count > 2 ? arguments[2] : NULL;
     is_late = !strcmp(way, "late");
     if (!name) return write_to(1, !strcmp(way, "pause"), false);
-    is_once = !strcmp(way, "once");
+    is_once = !strcmp(way, "once"), is_interrupted = !strcmp(way, "interrupted");
     is_silent = !strcmp(way, "silent"), is_renumbered = !strcmp(way, "renumbered");
-    if (is_late || is_once || is_silent || is_renumbered || !strcmp(way, "broken")) return serve(name);
+    if (is_late || is_once || is_interrupted || is_silent || is_renumbered || !strcmp(way, "broken")) return serve(name);
     if (!strcmp(way, "stream") || !strcmp(way, "over")) return write_all(name, way[0] == 's');
     if (!strcmp(way, "second")) return ask_second(name);
     if (!strcmp(way, "until")) return write_until(name);

@@ -18,10 +18,13 @@ pub const FLUSH_FAILED: u32 = 2;
 /// `Entry::flushing`: what is pending could not be written so far.
 pub const FLUSH_TRIED: u32 = 3;
 
+/// How often what interrupts the writes of a flush is taken for a moment's matter: a server may answer so to each one.
+pub const INTERRUPTED_MAX: u32 = 16;
+
 /// `Entry::is_recalled`: another process has done, without a word to the owner, what writes that wait would undo.
 pub const RECALLED: u32 = 1;
-/// `Entry::is_recalled`: the same, and what waited was asked for in vain, as the guard was stopped. What the other one
-/// writes comes after it.
+/// `Entry::is_recalled`: the same, and what waited was asked for in vain, as the guard was stopped, or could not
+/// write it. What the other one writes comes after it.
 pub const RECALLED_IN_VAIN: u32 = 2;
 
 /// A file as it was left: its size in bytes, and its times in nanoseconds, as `fstat` tells them; 0: not known,

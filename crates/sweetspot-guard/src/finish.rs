@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END};
-use sweetspot_core::unwritten::FLUSH_BEGUN;
+use sweetspot_core::unwritten::{FLUSH_BEGUN, INTERRUPTED_MAX};
 
 use crate::sys;
 
@@ -50,18 +50,18 @@ impl<'a> Extent<'a> {
             self.ledger.read_exact_at(piece, self.at + done)?;
             let at = base.checked_add(done).filter(|at| i64::try_from(*at).is_ok());
             let at = at.ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
-            target.write_all_at(piece, at)?;
+            write_all(piece, &mut 0, |left, from| target.write_at(left, at + from))?;
             done += piece.len() as u64;
         }
         Ok(())
     }
 
     /// Writes all of it behind what `target` holds, in one piece, so that nobody else's bytes come in
-    /// between.
-    pub(crate) fn append_to(&self, mut target: &File) -> io::Result<()> {
+    /// between. `done`: how much of it is there then, also where not all is.
+    pub(crate) fn append_to(&self, mut target: &File, done: &mut u64) -> io::Result<()> {
         let mut buffer = vec![0; self.bytes as usize];
         self.ledger.read_exact_at(&mut buffer, self.at)?;
-        target.write_all(&buffer)
+        write_all(&buffer, done, |left, _| target.write(left))
     }
 
     /// Whether `target` holds exactly the first `bytes` of it at `base`.
@@ -80,6 +80,29 @@ impl<'a> Extent<'a> {
         }
         Ok(true)
     }
+}
+
+/// Writes until all of `bytes` are `done`. `write` is given what is left, and where in them that begins.
+fn write_all(
+    bytes: &[u8],
+    done: &mut u64,
+    mut write: impl FnMut(&[u8], u64) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut interrupted = 0;
+    while let left @ [_, ..] = &bytes[*done as usize..] {
+        match write(left, *done) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => *done += written as u64,
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                interrupted += 1;
+                if interrupted > INTERRUPTED_MAX {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes of the beginning of `pending` a write brought into a file, of which the process

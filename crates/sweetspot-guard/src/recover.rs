@@ -449,7 +449,7 @@ fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> 
         store(offset_of!(Entry, arrived), &arrived.to_ne_bytes())?;
         store(offset_of!(Entry, before), &before.to_ne_bytes())?;
         store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;
-        extent.from(target.arrived).append_to(&target.file)?;
+        extent.from(target.arrived).append_to(&target.file, &mut 0)?;
         sys::close(target.file)
     };
     let fate = match target.map(|target| write(target, &extent)) {

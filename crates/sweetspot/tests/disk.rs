@@ -11,6 +11,7 @@ use test_start as _;
 mod asked;
 mod compiler;
 mod memory_disk;
+mod unwritten;
 
 use memory_disk::Disk;
 use std::fs::{self, File};

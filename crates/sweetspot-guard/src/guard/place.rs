@@ -133,14 +133,21 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
     entry.before.store(next, SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let left = whole.from(entry.arrived.load(SeqCst));
-    if !is_resumed {
-        return left.append_to(&file.target);
+    if is_resumed {
+        left.copy_to(&file.target, next)?;
+        if file.next()? == next {
+            (&file.target).seek(SeekFrom::Start(next + left.bytes))?;
+        }
+        return Ok(());
     }
-    left.copy_to(&file.target, next)?;
-    if file.next()? == next {
-        (&file.target).seek(SeekFrom::Start(next + left.bytes))?;
+    let mut done = 0;
+    let written = left.append_to(&file.target, &mut done);
+    if written.is_err() {
+        // Only when no more is written: who finds this process dead looks for all that came since `before`.
+        entry.arrived.fetch_add(done, SeqCst);
+        entry.before.fetch_add(done, SeqCst);
     }
-    Ok(())
+    written
 }
 
 /// Opens the file that a handle leads to.

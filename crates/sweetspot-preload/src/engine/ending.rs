@@ -180,8 +180,12 @@ fn status_number(name: &[u8]) -> Option<u64> {
     proc::number_in(c"/proc/thread-self/status", name)
 }
 
-/// At the end of the process: says which files have bytes that could not be written.
+/// At the end of the process: says which files have bytes that could not be written. Where standard error has become
+/// something else nobody could tell that from the program's data.
 pub(super) fn say_what_failed() {
+    if !streams::errors_are_read() {
+        return;
+    }
     for entry in entries::unwritten() {
         let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
         let parts: [&[u8]; 3] = [

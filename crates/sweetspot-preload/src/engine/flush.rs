@@ -11,14 +11,15 @@ use core::sync::atomic::{
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, Left};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, INTERRUPTED_MAX};
 use sweetspot_core::why::Why;
 
 use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
+use super::patience::await_later_times;
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
 use super::{auto, entries, inodes};
-use crate::floor::{clock, sys};
+use crate::floor::sys;
 
 /// Writes out what is pending for one file. Its lock is held.
 pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
@@ -158,7 +159,10 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
             if let Some(at) = offset {
                 entry.note_stopped_at(at + (entry.arrived.load(Relaxed) - arrived));
             }
-            await_later_times(left);
+            static WAITED: AtomicU32 = AtomicU32::new(0);
+            if WAITED.fetch_add(1, Relaxed) < LATER_TIMES_MAX {
+                await_later_times(left);
+            }
             Err(errno)
         }
     }
@@ -181,27 +185,9 @@ fn told(file: &OpenFile, entry: &Entry) -> i32 {
     [file.error.load(Relaxed), of_guard].into_iter().find(|errno| *errno != 0).unwrap_or(libc::EIO)
 }
 
-/// How often a process waits for times that tell a failed attempt from what is done after it.
+/// How often a process waits for times that tell a failed attempt from what is done after it. Not for ever in a program
+/// that does not listen.
 const LATER_TIMES_MAX: u32 = 16;
-/// No system's times of files are coarser, but for those that are whole seconds.
-const TIMES_MS_MAX: u32 = 10;
-
-/// Waits until the kernel stamps files with another time than the one at which an attempt failed: what anybody
-/// does who learns of it can be told from what the attempt left. Not for ever in a program that does not listen.
-fn await_later_times(left: Left) {
-    static WAITED: AtomicU32 = AtomicU32::new(0);
-    let stamped_ns = left.mtime_ns.max(left.ctime_ns);
-    if WAITED.fetch_add(1, Relaxed) >= LATER_TIMES_MAX {
-        return;
-    }
-    for _ in 0..TIMES_MS_MAX {
-        if clock::wall_ns() > stamped_ns {
-            break;
-        }
-        sys::sleep_us(1000);
-    }
-}
-
 /// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
 /// again: they are in the file, or nobody has written to it since they were taken. Else somebody may
 /// have stored something that follows from them, and they are not written here any more: anyone who
@@ -399,7 +385,7 @@ fn write_all(
     (len, smallest): (u64, u64),
     mut write: impl FnMut(u64, u64) -> isize,
 ) -> Result<i32, i32> {
-    let (mut most, mut met) = (len, 0);
+    let (mut most, mut met, mut interrupted) = (len, 0, 0);
     while *done < len {
         most = most.min(len - *done);
         let failed = match sys::result(write(*done, most)) {
@@ -408,7 +394,10 @@ fn write_all(
                 continue;
             }
             Ok(_) => libc::EIO,
-            Err(sys::Errno(libc::EINTR)) => continue,
+            Err(sys::Errno(libc::EINTR)) if interrupted < INTERRUPTED_MAX => {
+                interrupted += 1;
+                continue;
+            }
             Err(sys::Errno(errno)) => errno,
         };
         if most <= smallest {

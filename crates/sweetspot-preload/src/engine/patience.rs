@@ -1,4 +1,4 @@
-//! How long is waited for the guard.
+//! How long is waited for the guard, and for times of files that are later.
 //!
 //! Somebody may have stopped it, or a file system may keep it for which this very process would have to do
 //! something: so there is a limit on each wait. But a guard that wants to run and does not come to it is only one
@@ -8,9 +8,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::Header;
+use sweetspot_core::unwritten::Left;
 
-use crate::floor::clock::now_ms;
-use crate::floor::proc;
+use crate::floor::clock::{now_ms, wall_ns};
+use crate::floor::{proc, sys};
 
 /// Who runs, or would if it came to it or its disk were faster, is waited for up to here, in milliseconds.
 const BUSY_MS_MAX: u64 = 10_000;
@@ -96,6 +97,21 @@ pub fn state_of(process: u32) -> Option<u8> {
     let mut buffer = [0; 1024];
     let text = proc::stat_of(process as i32, &mut buffer)?;
     proc::stat_field(text, STATE)?.first().copied()
+}
+
+/// No system's times of files are coarser, but for those that are whole seconds.
+const TIMES_MS_MAX: u32 = 10;
+
+/// Waits until the kernel stamps files with another time than the one at which an attempt failed: what anybody
+/// does who learns of it can be told from what the attempt left.
+pub fn await_later_times(left: Left) {
+    let stamped_ns = left.mtime_ns.max(left.ctime_ns);
+    for _ in 0..TIMES_MS_MAX {
+        if wall_ns() > stamped_ns {
+            break;
+        }
+        sys::sleep_us(1000);
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! that this process may have been given. A process without any of these pays nothing.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
@@ -73,7 +73,31 @@ const WRITTEN: core::ops::RangeInclusive<i32> = libc::STDOUT_FILENO..=libc::STDE
 /// At the start of a program: to what its standard streams lead it was given.
 #[unsafe(link_section = ".text.startup")]
 pub fn given() {
+    if ledger::is_given()
+        && !is_filtered()
+        && let Some((device, inode)) = what_is(libc::STDERR_FILENO)
+    {
+        ERRORS_DEVICE.store(device, Relaxed);
+        ERRORS_INODE.store(inode, Relaxed);
+    }
     WRITTEN.for_each(lead_to);
+}
+
+/// What standard error was when the program began; 0: not known.
+#[unsafe(link_section = ".data")]
+static ERRORS_DEVICE: AtomicU64 = AtomicU64::new(0);
+#[unsafe(link_section = ".data")]
+static ERRORS_INODE: AtomicU64 = AtomicU64::new(0);
+
+/// Whether standard error still is what the program was given as that. Else its number may be that of data.
+pub fn errors_are_read() -> bool {
+    let given = (ERRORS_DEVICE.load(Relaxed), ERRORS_INODE.load(Relaxed));
+    given != (0, 0) && what_is(libc::STDERR_FILENO) == Some(given)
+}
+
+/// Device and inode of a descriptor.
+fn what_is(fd: i32) -> Option<(u64, u64)> {
+    sys::status_at_hand(fd).map(|status| (status.device, status.inode))
 }
 
 /// A descriptor is now a duplicate of another one, and perhaps what a standard stream leads to.

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{Entry, Ledger};
 use sweetspot_core::pending::{Owner, generation_of, owner_of, waiting_of};
-use sweetspot_core::unwritten::{RECALLED, RECALLED_IN_VAIN};
+use sweetspot_core::unwritten::{FLUSH_FAILED, FLUSH_TRIED, RECALLED, RECALLED_IN_VAIN};
 
 use super::{BEGIN_MS_MAX, FINISH_MS_MAX, entries_of};
 use crate::engine::entries;
@@ -54,6 +54,8 @@ pub(super) fn write_out_within(
 pub(super) fn write_recalled_out(ledger: &Ledger, index: usize) {
     write_out_within(ledger, index, &mut Patience::new(u64::MAX), |entry| {
         let _ = entry.is_recalled.compare_exchange(RECALLED, RECALLED_IN_VAIN, SeqCst, SeqCst);
+        // What is done next is told from what an attempt of the guard left.
+        patience::await_later_times(entry.left());
     });
 }
 
@@ -72,6 +74,17 @@ fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u6
     })
 }
 
+/// Whether the guard cannot write what waits. `has_tried`: since it was asked it has given that back.
+fn is_in_vain(entry: &Entry, has_tried: bool) -> bool {
+    match entry.flushing.load(SeqCst) {
+        // It writes that when the process has ended.
+        FLUSH_FAILED => true,
+        FLUSH_TRIED => has_tried,
+        // Somebody has changed the file since that was asked in vain.
+        _ => has_tried && entry.is_recalled.load(SeqCst) == RECALLED_IN_VAIN,
+    }
+}
+
 /// Asks until what a word said to wait is written. False: in vain.
 fn wait_for(
     ledger: &Ledger,
@@ -82,7 +95,7 @@ fn wait_for(
     let Some(entry) = ledger.entries().get(entry) else { return true };
     // A flush that fails advances the generation, too.
     let is_tried = |word| waiting_of(word) > 0 && entry.was_tried();
-    let begun_ms = now_ms();
+    let (begun_ms, given_back_before) = (now_ms(), entry.given_back.load(SeqCst));
     let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
     while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
@@ -103,6 +116,7 @@ fn wait_for(
                 if is_stopped(worker) { FLUSH_MS_MAX } else { FINISH_MS_MAX }
             }
             Owner::Guard => FINISH_MS_MAX,
+            Owner::Nobody if is_in_vain(entry, given_back != given_back_before) => return false,
             Owner::Nobody => {
                 ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
                 entries::wake_guard(ledger);
