@@ -73,14 +73,19 @@ const WRITTEN: core::ops::RangeInclusive<i32> = libc::STDOUT_FILENO..=libc::STDE
 /// At the start of a program: to what its standard streams lead it was given.
 #[unsafe(link_section = ".text.startup")]
 pub fn given() {
-    if ledger::is_given()
-        && !is_filtered()
-        && let Some((device, inode)) = what_is(libc::STDERR_FILENO)
-    {
-        ERRORS_DEVICE.store(device, Relaxed);
-        ERRORS_INODE.store(inode, Relaxed);
+    if !ledger::is_given() || is_filtered() {
+        return;
     }
-    WRITTEN.for_each(lead_to);
+    for fd in WRITTEN {
+        let Some(status) = sys::status_at_hand(fd) else { continue };
+        if fd == libc::STDERR_FILENO {
+            ERRORS_DEVICE.store(status.device, Relaxed);
+            ERRORS_INODE.store(status.inode, Relaxed);
+        }
+        if status.regular && STATE.load(Relaxed) == UNTRIED {
+            are_taken();
+        }
+    }
 }
 
 /// What standard error was when the program began; 0: not known.
@@ -92,12 +97,8 @@ static ERRORS_INODE: AtomicU64 = AtomicU64::new(0);
 /// Whether standard error still is what the program was given as that. Else its number may be that of data.
 pub fn errors_are_read() -> bool {
     let given = (ERRORS_DEVICE.load(Relaxed), ERRORS_INODE.load(Relaxed));
-    given != (0, 0) && what_is(libc::STDERR_FILENO) == Some(given)
-}
-
-/// Device and inode of a descriptor.
-fn what_is(fd: i32) -> Option<(u64, u64)> {
-    sys::status_at_hand(fd).map(|status| (status.device, status.inode))
+    let is_it = |status: sys::Status| (status.device, status.inode) == given;
+    given != (0, 0) && sys::status_at_hand(libc::STDERR_FILENO).is_some_and(is_it)
 }
 
 /// A descriptor is now a duplicate of another one, and perhaps what a standard stream leads to.
