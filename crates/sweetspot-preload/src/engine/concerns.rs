@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `CONCURRENT` | a handler or another thread may come in between two instructions of a hook |
 //! | `PASSIVE_*` | why every hook passes its call through |
+//! | `FAILED` | bytes could not be written |
 //! | `SUMMARY` | each call is counted for a summary |
 //! | `PASSED_ON` | the engine takes no part, and there is nothing to hear; what stands behind a hook may take part |
 //! | `COMPANY` | the end of another process may be heard of |
@@ -40,6 +41,8 @@ const ONE_SPAWN: u32 = 1 << 12;
 pub const SPAWNS_MAX: usize = (PASSIVE_SPAWN / ONE_SPAWN) as usize;
 /// All of them.
 pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;
+/// A flush has failed: calls are asked whether they follow from it. Never cleared.
+pub const FAILED: u32 = 1 << 7;
 /// A summary is wanted, and its ledger is mapped.
 pub const SUMMARY: u32 = 1 << 8;
 /// Hooks of calls that come by the million jump to what stands behind them, which asks by itself whether it is to do

@@ -18,7 +18,7 @@ use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
 use super::patience::await_later_times;
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
-use super::{auto, entries, inodes};
+use super::{auto, concerns, entries, inodes};
 use crate::floor::sys;
 
 /// Writes out what is pending for one file. Its lock is held.
@@ -273,6 +273,7 @@ pub fn any_failed() -> bool {
 /// first, and fails if it fails.
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     ANY_FAILED.store(true, Relaxed);
+    concerns::set(concerns::FAILED);
     // A descriptor that is not the file's any more, or of which the kernel tells nothing, says nothing of the file.
     if file.error.swap(errno, Relaxed) == 0 && errno != libc::EBADF {
         // Also if all is written before the program was told: a file system may speak of what was lost before,

@@ -72,8 +72,13 @@ pub(super) fn named(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
 }
 
 macro_rules! describes {
-    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr;)*) => {$(hook! {
-        fn $name($($arg: $type),*) -> c_int, next => {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr;)*) => {$(hook_in_two! {
+        fn $name($($arg: $type),*) -> c_int, next
+        if false = crate::engine::concerns::any() => {
+            let answer = next($($arg),*);
+            crate::engine::process::acquire_point();
+            answer
+        } else {
             described(|| $fd, || next($($arg),*) as isize) as c_int
         }
     })*};
