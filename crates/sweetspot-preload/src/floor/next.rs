@@ -68,12 +68,12 @@ impl Next {
 
     #[cold]
     #[inline(never)]
+    #[unsafe(link_section = ".text.startup")]
     fn find(&self, name: &'static CStr) -> usize {
         self.find_by(name, lookup)
     }
 
-    #[cold]
-    #[inline(never)]
+    #[unsafe(link_section = ".text.startup")]
     fn find_by(&self, name: &'static CStr, first: fn(&CStr) -> usize) -> usize {
         let ways = [first, lookup_without_64, lookup_without_np, lookup_later];
         let address = ways.into_iter().map(|way| way(name)).find(|found| *found != 0);
@@ -331,6 +331,7 @@ fn objects() -> impl Iterator<Item = &'static Object> {
 }
 
 /// The first definition of `name` behind ours.
+#[unsafe(link_section = ".text.startup")]
 pub fn find(name: &CStr) -> Option<Found> {
     let hash = gnu_hash(name);
     objects().find_map(|object| {

@@ -93,6 +93,7 @@ pub(super) unsafe fn lookup_in(base: usize, dynamic: usize, name: &CStr, hash: u
 impl Names {
     /// # Safety
     /// As [`lookup_in`].
+    #[unsafe(link_section = ".text.startup")]
     pub(super) unsafe fn of(base: usize, dynamic: usize) -> Names {
         const DT_HASH: u64 = 4;
         const DT_STRTAB: u64 = 5;
@@ -211,6 +212,7 @@ impl Names {
     ///
     /// # Safety
     /// There must be such a symbol.
+    #[unsafe(link_section = ".text.startup")]
     unsafe fn definition(&self, base: usize, index: u32, name: &CStr) -> Option<(usize, bool)> {
         const IFUNC: u8 = 10;
         // SAFETY: as the caller says; its name is a string of the table.
@@ -235,6 +237,7 @@ impl Names {
 
     /// # Safety
     /// As [`lookup_in`]; there must be a table of this kind.
+    #[unsafe(link_section = ".text.startup")]
     unsafe fn in_gnu_hash(&self, base: usize, name: &CStr, hash: u32) -> usize {
         let mut found = 0;
         let is_it = |index| {
