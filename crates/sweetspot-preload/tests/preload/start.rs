@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::library;
 
 /// Pages: a stretch of code, one of symbols, the page of data, and what the loader needs for its own
-/// record of any library: five on the average.
+/// record of any library: six to seven on the average.
 const PAGES_MAX: u64 = 7;
 
 /// As often is each process started. Where in a stretch of pages the library comes to lie is another
