@@ -16,8 +16,8 @@ use crate::floor::next::{self, Unseen};
 use crate::floor::{proc, sys};
 
 /// Whether anything may be buffered here: only where what stdio does is seen, where libc reads and
-/// writes, and where none of its messages goes unseen. Where that never will be, the process is passive from here on, so that no call tries again
-/// what cannot be, and each costs what it costs where buffering is off. No lock is held.
+/// writes, and where none of its messages goes unseen. Where that never will be, the process is passive from here on,
+/// so that no call tries again what cannot be, and each costs what it costs where buffering is off. No lock is held.
 pub fn can_buffer() -> bool {
     if ends_by_library() {
         return false;

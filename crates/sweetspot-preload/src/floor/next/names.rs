@@ -190,16 +190,16 @@ impl Names {
             let wanted = *(self.versions as *const u16).add(symbol) & 0x7fff;
             let mut at = self.needed;
             loop {
-                let library = &*(at as *const NeededOf);
-                let mut one_at = at + library.first as usize;
-                for _ in 0..library.count {
+                let needed_of = &*(at as *const NeededOf);
+                let mut one_at = at + needed_of.first as usize;
+                for _ in 0..needed_of.count {
                     let one = &*(one_at as *const Needed);
                     if one.index & 0x7fff == wanted {
                         return self.string(one.name as usize);
                     }
                     one_at += one.next as usize;
                 }
-                match library.next {
+                match needed_of.next {
                     0 => return b"",
                     next => at += next as usize,
                 }
