@@ -15,6 +15,7 @@
 //! | `instruction_pointer` | where a handler's context says the program is |
 //! | `restorer` | how a handler returns, where the kernel wants to be told |
 //! | `jump_after`, `with_list` | bodies of functions with variable arguments |
+//! | `vfork` | body of a function by which a child borrows its parent's memory and stack |
 //! | `with_caller` | body of a function that learns where its call returns to |
 //! | `address_if_any` | the address of a symbol that not every C library has |
 //! | `PAGE_BYTES_MAX`, `OwnPage` | how large pages may be; what has pages of its own |

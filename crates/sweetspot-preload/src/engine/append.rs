@@ -10,8 +10,9 @@ use sweetspot_core::size::BUFFER_BYTES_MAX;
 
 use super::file::{AT_END, CLOSED, OpenFile, Way};
 use super::{entries, lane, ledger, table};
-use crate::floor::atomic::swap;
+use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::copy;
+use crate::floor::signals::SignalsBlocked;
 
 /// Whether a write of `len` bytes may wait without a look at anything else than this file.
 #[inline(always)]
@@ -29,10 +30,10 @@ pub(super) fn append(append: Append, way: Way) -> bool {
     }
     let note_order = |entry: &Entry| note_order(file, entry);
     let committed = if append.take_place() { append.commit(way, note_order) } else { None };
-    if let Some(end) = committed
+    if let Some(committed) = &committed
         && file.window_len.load(Relaxed) != 0
     {
-        write_through(file, end, append.buffer, append.len);
+        write_through(file, committed, append.len);
     }
     let threads = file.leave_append();
     if committed.is_some() {
@@ -77,13 +78,13 @@ impl Append {
             && swap(&file.cursor, at, next_closed(at))
     }
 
-    /// Copies the bytes behind what waits, and makes them part of it: where in the file they begin.
+    /// Copies the bytes behind what waits, and makes them part of it: where they stand.
     /// `before_it` is called when they are copied. `None`: nothing has happened.
     ///
     /// Whatever comes in between (a handler that flushes, a thread that takes the lock over, the
     /// guard) changes the entry's word, which is read before anything that it could change.
     #[inline(always)]
-    pub(super) fn commit(&self, way: Way, before_it: impl Fn(&Entry)) -> Option<u64> {
+    pub(super) fn commit(&self, way: Way, before_it: impl Fn(&Entry)) -> Option<Committed> {
         let file = self.file;
         if !table::means(self.fd, self.word) {
             return None;
@@ -109,8 +110,16 @@ impl Append {
         before_it(entry);
         // From here the write has happened.
         let has_happened = pending::Word::swap(&entry.word, before, before + self.len);
-        has_happened.then_some(end)
+        has_happened.then_some(Committed { at: end, bytes: write_buffer + pending })
     }
+}
+
+/// Bytes that an append has made wait. They stay there while it holds the file's lock, whoever writes them out.
+pub(super) struct Committed {
+    /// Where in the file they are.
+    at: u64,
+    /// Their address in the write buffer. The program's own may be others by now: a thread writes there.
+    bytes: u64,
 }
 
 /// The file that was written to last, so that the order of files is only looked after where it changes.
@@ -140,13 +149,15 @@ fn next_closed(at: u64) -> u64 {
     ((at >> 32).wrapping_add(1) << 32) | CLOSED
 }
 
-/// Puts bytes that were just written at `at` into the window, and the position back into it. The
-/// lock is held (by an append or a transition) and the cursor closed.
-fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) {
-    let closed = file.cursor.load(Relaxed);
+/// Puts bytes that were just made to wait into the window, and the position back into it. The lock is held by the
+/// append, and the cursor closed.
+fn write_through(file: &'static OpenFile, committed: &Committed, len: u64) {
+    // A handler might give the window up, and another file take its memory. Beside other threads it is put off.
+    let _handlers = single_threaded().then(SignalsBlocked::deferring);
+    let (at, closed) = (committed.at, file.cursor.load(Relaxed));
     // No positioned hit meanwhile.
     let epoch = file.epoch.swap(0, Relaxed);
-    update_window(file, at, buffer, len);
+    update_window(file, at, committed.bytes as *const u8, len);
     file.epoch.store(epoch, Relaxed);
     let cursor = (at + len).wrapping_sub(file.window_at.load(Relaxed));
     if cursor <= file.window_len.load(Relaxed) {

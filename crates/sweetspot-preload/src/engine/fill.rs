@@ -12,7 +12,7 @@ use sweetspot_core::window::{Decision, Miss};
 
 use super::file::{self, Held, OpenFile};
 use super::process::{EPOCH, acquire_point, acquire_point_of_window};
-use super::{auto, eligible, flush, inodes, pool, quiesce};
+use super::{auto, eligible, flush, handlers, inodes, pool, quiesce};
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -106,7 +106,7 @@ fn is_still_right(file: &OpenFile, fd: i32, (at, len): (u64, u64), now: u64) -> 
     let epoch = EPOCH.load(Acquire);
     let is_right = inside && (file.epoch.load(Relaxed) == epoch || unchanged(file, fd, now));
     if is_right {
-        file.epoch.store(epoch, Relaxed);
+        file.epoch.store(handlers::epoch_of_window(epoch), Relaxed);
     }
     is_right
 }
@@ -219,7 +219,7 @@ fn fill(
     let answer = unsafe { sys::read_at(fd, window as *mut u8, bytes as usize, at) };
     file.count(Counter::Fills, 1);
     // What was read may be news, about this file and about every other.
-    let epoch = acquire_point_of_window(epoch);
+    let epoch = handlers::epoch_of_window(acquire_point_of_window(epoch));
     if answer < 0 {
         // The program has asked for less, and that may be there.
         file.note(Why::ReadFailed);

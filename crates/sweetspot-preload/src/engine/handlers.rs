@@ -33,16 +33,17 @@ mod action;
 mod at_once;
 mod peek;
 mod seen;
+mod uncovering;
 
 use self::action::{Action, PROGRAM, SA_RESTORER, kernel_action};
 pub use self::peek::{glance, glance_like_libc, peek};
 pub use self::seen::is_seen_to_change;
+pub use self::uncovering::epoch_of_window;
 use super::process::{acquire_point, begin_concurrency};
 use super::spawns::{is_filtered, is_spawned_child, passive};
 use super::{deaths, ledger, put_off};
 use crate::arch;
 use crate::floor::atomic::single_threaded;
-use crate::floor::backoff::Backoff;
 use crate::floor::signals::{self, is_fault, is_programs, set_of};
 use crate::floor::{careful, copy, next, sys};
 
@@ -94,9 +95,9 @@ pub fn install() {
 
 fn put_all_in_front() {
     let mask = sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set());
-    lock();
+    uncovering::begin();
     covered().for_each(put_in_front);
-    LOCK.store(0, Relaxed);
+    uncovering::end();
     sys::set_signal_mask(mask);
 }
 
@@ -204,7 +205,7 @@ fn of_program(signal: c_int, handler: usize, flags: u64) -> Option<Action> {
 /// In the child of a fork, which may have begun while another thread had uncovered an action: that thread is not
 /// here, and would not cover it. Its lock does not tell: the kernel copies actions before it copies memory.
 pub fn after_fork() {
-    LOCK.store(0, Relaxed);
+    uncovering::forget();
     if single_threaded() {
         return;
     }
@@ -233,25 +234,6 @@ pub enum Uncovered {
     No,
     /// The program's action for this signal; the signal mask before.
     Yes(c_int, u64),
-}
-
-/// 0, or the thread that has uncovered an action.
-#[unsafe(link_section = ".data")]
-static LOCK: AtomicU64 = AtomicU64::new(0);
-/// Turns after which a lock is taken over whose thread must have been jumped out of: a tenth of a second at least.
-const TURNS_MAX: u32 = 2_000;
-
-fn lock() {
-    let me = sys::thread_pointer();
-    let mut backoff = Backoff::default();
-    for _ in 0..TURNS_MAX {
-        match LOCK.compare_exchange(0, me, Relaxed, Relaxed) {
-            Ok(_) => return,
-            Err(holder) if holder == me => return,
-            Err(_) => backoff.wait(),
-        }
-    }
-    LOCK.store(me, Relaxed);
 }
 
 /// Before a function that sets a signal to what this word of an action says. One that has no handler, and gets
@@ -310,7 +292,7 @@ fn uncover_followed(signal: c_int) -> Uncovered {
     }
     // A fault in the function is the program's, as ever.
     let mask = sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set());
-    lock();
+    uncovering::begin();
     put_aside(signal);
     Uncovered::Yes(signal, mask)
 }
@@ -331,7 +313,7 @@ pub fn with_own_mask<R>(uncovered: Uncovered, call: impl FnOnce() -> R) -> (Unco
 pub fn cover(uncovered: Uncovered) {
     if let Uncovered::Yes(signal, mask) = uncovered {
         put_in_front(signal);
-        LOCK.store(0, Relaxed);
+        uncovering::end();
         sys::set_signal_mask(mask);
     }
 }

@@ -57,6 +57,8 @@ struct Spawner {
     actions: AtomicUsize,
     /// Whether the child has asked for a seccomp filter, which its parent is not under.
     is_filtered: AtomicBool,
+    /// The signal mask before, for the child.
+    mask: AtomicU64,
 }
 
 const SPAWNERS_MAX: usize = 64;
@@ -69,6 +71,7 @@ static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
         process: AtomicI32::new(0),
         actions: AtomicUsize::new(0),
         is_filtered: AtomicBool::new(false),
+        mask: AtomicU64::new(0),
     }
 }; SPAWNERS_MAX];
 
@@ -90,6 +93,17 @@ pub fn begin(actions: usize, goes_on: fn()) -> bool {
     spawner.is_filtered.store(false, Relaxed);
     concerns::spawn_began();
     true
+}
+
+/// After [`begin`]: where this thread's signal mask of before is kept for its child. `None`: it has not begun.
+pub fn keep_mask(mask: u64) -> Option<&'static AtomicU64> {
+    let me = sys::thread_pointer();
+    let spawner = SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me)?;
+    if spawner.process.load(Relaxed) != sys::process_id() {
+        return None;
+    }
+    spawner.mask.store(mask, Relaxed);
+    Some(&spawner.mask)
 }
 
 /// A vfork or spawn of this thread is over: takes note of that, and returns the list of file actions. `None`:

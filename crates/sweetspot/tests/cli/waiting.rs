@@ -127,6 +127,20 @@ fn the_child_of_a_vfork_leaves_its_parent_its_buffers() {
 }
 
 #[test]
+fn a_signal_in_the_middle_of_a_vfork_leaves_the_parent_its_buffers() {
+    let place = Place::new();
+    let program = compile_program(&place, "vfork_signals");
+    let ended = place.run(&["--summary=summary"], &[program.to_str().unwrap()]).output().unwrap();
+    assert!(ended.status.success());
+    let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+    // The child was taken for its parent, and when it ended, the parent had ended.
+    let line = summary.lines().find(|line| line.contains("/after ")).expect(&summary);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, "5000", made, ..] = words[..] else { panic!("{summary}") };
+    assert!(made.parse::<u64>().unwrap() < 2500, "{summary}");
+}
+
+#[test]
 fn windows_are_never_older_than_a_second() {
     let place = Place::new();
     let age = compile_program(&place, "age");

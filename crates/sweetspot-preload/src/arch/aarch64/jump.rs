@@ -68,3 +68,45 @@ macro_rules! with_caller {
     };
 }
 pub(crate) use with_caller;
+
+/// Makes a process as `vfork` does between `$before`, which returns the address of the signal mask for the child or
+/// null, and `$after` in the parent, with the kernel's answer and that address. The child returns with the stack as
+/// the caller has it: the return address is in the link register.
+macro_rules! vfork {
+    ($before:path, $after:path) => {
+        core::arch::naked_asm!(
+            "stp x29, x30, [sp, #-16]!",
+            "bl {before}",
+            "ldp x29, x30, [sp], #16",
+            "mov x9, x0",
+            "mov x0, {flags}",
+            "mov x1, xzr",
+            "mov x2, xzr",
+            "mov x3, xzr",
+            "mov x4, xzr",
+            "mov x8, {clone}",
+            "svc #0",
+            "cbnz x0, 3f",
+            "cbz x9, 2f",
+            "mov x0, {set}",
+            "mov x1, x9",
+            "mov x2, xzr",
+            "mov x3, #8",
+            "mov x8, {mask}",
+            "svc #0",
+            "mov x0, xzr",
+            "2:",
+            "ret",
+            "3:",
+            "mov x1, x9",
+            "b {after}",
+            before = sym $before,
+            after = sym $after,
+            flags = const libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            clone = const libc::SYS_clone,
+            mask = const libc::SYS_rt_sigprocmask,
+            set = const libc::SIG_SETMASK,
+        )
+    };
+}
+pub(crate) use vfork;

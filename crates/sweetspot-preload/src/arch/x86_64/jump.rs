@@ -85,3 +85,44 @@ macro_rules! with_caller {
     };
 }
 pub(crate) use with_caller;
+
+/// Makes the system call `vfork` between `$before`, which returns the address of the signal mask for the child or
+/// null, and `$after` in the parent, with the kernel's answer and that address. The child returns with the stack as
+/// the caller has it, so the return address is kept in a register: only the kernel has the others meanwhile.
+macro_rules! vfork {
+    ($before:path, $after:path) => {
+        core::arch::naked_asm!(
+            "sub rsp, 8",
+            "call {before}",
+            "add rsp, 8",
+            "mov r9, rax",
+            "pop r8",
+            "mov eax, {vfork}",
+            "syscall",
+            "test rax, rax",
+            "jnz 3f",
+            "test r9, r9",
+            "jz 2f",
+            "mov edi, {set}",
+            "mov rsi, r9",
+            "xor edx, edx",
+            "mov r10d, 8",
+            "mov eax, {mask}",
+            "syscall",
+            "xor eax, eax",
+            "2:",
+            "jmp r8",
+            "3:",
+            "push r8",
+            "mov rdi, rax",
+            "mov rsi, r9",
+            "jmp {after}",
+            before = sym $before,
+            after = sym $after,
+            vfork = const libc::SYS_vfork,
+            mask = const libc::SYS_rt_sigprocmask,
+            set = const libc::SIG_SETMASK,
+        )
+    };
+}
+pub(crate) use vfork;

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 #[cfg(test)]
 pub use copy::use_wide_copies;
 pub use copy::{choose_copy, copy, copy_pair};
-pub(crate) use jump::{jump_after, with_caller, with_list};
+pub(crate) use jump::{jump_after, vfork, with_caller, with_list};
 pub use signal::{arguments, instruction_pointer, restorer, signal_mask};
 
 /// `EM_X86_64`.

@@ -269,4 +269,5 @@ pub mod stdio;
 pub mod system;
 pub mod threads;
 pub mod transfer;
+pub mod vfork;
 pub mod waiting;

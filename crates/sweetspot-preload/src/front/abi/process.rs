@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use sweetspot_core::why::Why;
 
-use super::Pointer;
+use super::{Pointer, vfork};
 use crate::engine::children::{after_exec, after_spawn};
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
@@ -303,21 +303,6 @@ hook! {
     }
 }
 
-// The child of a vfork returns to where its parent will return: nothing of ours may be on the
-// stack in between.
-jump! { vfork, before_vfork }
-jump! { __vfork, before_vfork_too }
-
-extern "C" fn before_vfork() -> usize {
-    before_spawn(0);
-    vfork::next()
-}
-
-extern "C" fn before_vfork_too() -> usize {
-    before_spawn(0);
-    __vfork::next()
-}
-
 /// A C function with a list of arguments that ends with null: the list is made whole on the stack
 /// (those in registers are put in front of the others, which lie there already) and handed, with the
 /// function's first argument, to `$with`.
@@ -362,10 +347,10 @@ extern "C" fn with_execle(path: *const c_char, arguments: Pointer) -> c_int {
     }
 }
 
-/// What the child of a `clone` that shares no memory runs: it has a copy of this.
-struct Started {
-    function: extern "C" fn(*mut c_void) -> c_int,
-    argument: *mut c_void,
+/// What the child of a `clone` runs.
+pub(super) struct Started {
+    pub(super) function: extern "C" fn(*mut c_void) -> c_int,
+    pub(super) argument: *mut c_void,
 }
 
 extern "C" fn start(started: *mut c_void) -> c_int {
@@ -474,12 +459,9 @@ macro_rules! clones {
                     after_fork(if answer == 0 { -1 } else { answer });
                     answer
                 }
-                Kin::Vfork => {
-                    before_spawn(0);
-                    let answer = next(function, stack, flags, argument, parent, local, child);
-                    after_spawn();
-                    answer
-                }
+                Kin::Vfork => vfork::with_own_stack(started, |function, argument| {
+                    next(Some(function), stack, flags, argument, parent, local, child)
+                }),
                 Kin::Other => {
                     before_sharing(flags as u32 as u64);
                     next(function, stack, flags, argument, parent, local, child)

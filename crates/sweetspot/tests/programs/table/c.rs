@@ -653,6 +653,27 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "signals at any moment of a vfork",
+        build: &[C("vfork_signals")],
+        command: "$RUN $BIN/c/vfork_signals",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a thread sets actions while another one hears signals",
+        build: &[C("uncovered")],
+        command: "$RUN $BIN/c/uncovered",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a buffer changes while it is written",
+        build: &[C("changes_meanwhile")],
+        command: "$RUN $BIN/c/changes_meanwhile",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "the child of a vfork is killed before it is another program",
         build: &[C("vfork_killed")],
         command: "$RUN $BIN/c/vfork_killed",

@@ -1,0 +1,90 @@
+//! Children that borrow their parent's memory, by `vfork` and `clone`, until they exec or end.
+//!
+//! A thread that waits for one takes part in nothing, and counts as going on by its next call (`engine::spawns`). A
+//! handler would make that call too early: before there is a child, or where the kernel begins the call anew because
+//! of its signal. The child would then be taken for its parent. So signals with handlers are blocked before it, and
+//! the child gets the mask back at once.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::process::Started;
+use crate::engine::children::after_spawn;
+use crate::engine::spawns;
+use crate::floor::errno::fail;
+use crate::floor::{signals, sys};
+use crate::front::dispatch::before_spawn;
+
+/// The child returns to where its parent will return: nothing of ours may be on the stack in between. So the call is
+/// made here, whatever stands behind this hook.
+macro_rules! vforks {
+    ($($name:ident)*) => {$(
+        #[doc = "Makes a process that borrows this one's memory and stack."]
+        ///
+        /// # Safety
+        /// As the C function of this name.
+        #[cfg_attr(preload_abi, unsafe(no_mangle))]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            $crate::arch::vfork!(before, after)
+        }
+    )*};
+}
+vforks! { vfork __vfork }
+
+/// The mask that the child is to have; null: it has that already.
+extern "C" fn before() -> *const AtomicU64 {
+    let mask = block_signals();
+    before_spawn(0);
+    let Some(mask) = mask else { return core::ptr::null() };
+    match spawns::keep_mask(mask) {
+        Some(kept) => kept,
+        None => {
+            // The child is not told from its parent, or has one already that it shall not change.
+            sys::set_signal_mask(mask);
+            core::ptr::null()
+        }
+    }
+}
+
+/// The mask before, unless there are no handlers.
+fn block_signals() -> Option<u64> {
+    (signals::asked_set() != 0)
+        .then(|| sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set()))
+}
+
+/// In the parent, with what the kernel answered. Its own answer is libc's.
+extern "C" fn after(answer: isize, mask: *const AtomicU64) -> c_int {
+    // SAFETY: what `before` said.
+    let mask = unsafe { mask.as_ref() }.map(|mask| mask.load(Relaxed));
+    after_spawn();
+    mask.map(sys::set_signal_mask);
+    if answer < 0 { fail(-answer as i32) as c_int } else { answer as c_int }
+}
+
+/// What a child runs on a stack of its own, while its parent waits.
+struct Borrowing {
+    started: Started,
+    mask: Option<u64>,
+}
+
+/// The same by `clone`, which is given a function and its argument.
+pub(super) fn with_own_stack(
+    started: Started,
+    clone: impl FnOnce(extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int,
+) -> c_int {
+    let mask = block_signals();
+    before_spawn(0);
+    let borrowing = Borrowing { started, mask };
+    let answer = clone(begin, (&raw const borrowing).cast_mut().cast());
+    after_spawn();
+    mask.map(sys::set_signal_mask);
+    answer
+}
+
+extern "C" fn begin(borrowing: *mut c_void) -> c_int {
+    // SAFETY: it lies on the stack of the parent, which waits.
+    let Borrowing { started, mask } = unsafe { &*borrowing.cast::<Borrowing>() };
+    mask.map(sys::set_signal_mask);
+    (started.function)(started.argument)
+}
