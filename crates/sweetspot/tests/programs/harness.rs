@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 /// The sizes at which every program runs: chosen, the smallest, below a page, the usual, large.
 const SIZES: &str = "auto 1 512 64K 1M";
-/// Those of rows that take long.
-const SIZES_OF_LONG: &str = "auto 64K";
+/// Those of rows that take long: one has the first, another one the second.
+const SIZES_OF_LONG: [&str; 2] = ["auto", "64K"];
 /// How long a guard may take to finish a process that was killed, milliseconds.
 const LATE_MS_MAX: u64 = 3_000;
 /// How many differences are printed for one run.
@@ -49,6 +49,7 @@ pub fn is_wanted(name: &str) -> bool {
 pub enum Long {
     /// It is built.
     No,
+    /// It runs at one size.
     Few,
     All,
 }
@@ -67,7 +68,7 @@ pub fn long() -> Long {
 fn sizes(case: &Case) -> String {
     let usual = match long() {
         Long::No if case.long => return String::new(),
-        Long::Few if case.long => SIZES_OF_LONG,
+        Long::Few if case.long => SIZES_OF_LONG[case.name.len() % SIZES_OF_LONG.len()],
         _ => SIZES,
     };
     std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| usual.to_owned())

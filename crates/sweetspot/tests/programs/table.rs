@@ -34,7 +34,7 @@ pub struct Case {
     pub times: &'static [&'static str],
     /// A run that takes longer hangs, seconds.
     pub seconds_max: u64,
-    /// It takes seconds, as it waits or looks for what happens rarely: few sizes are enough.
+    /// It takes seconds, as it waits or looks for what happens rarely: one size is enough.
     pub long: bool,
     /// The program is killed, so a guard may write its last bytes just after its end.
     pub finished_late: bool,

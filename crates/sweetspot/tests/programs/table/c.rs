@@ -239,6 +239,7 @@ pub const SHARING: &[Case] = &[
         name: "whatever is heard, a window asks again",
         build: &[C("hear")],
         command: "$RUN $BIN/c/hear <> outside",
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -1077,6 +1078,7 @@ pub const SHARING: &[Case] = &[
         name: "signals of faults that somebody sends",
         build: &[C("sent_faults")],
         command: "for way in wait signalfd thread handler storm taken beside many jump; do $RUN $BIN/c/sent_faults $way; done",
+        long: true,
         ..DEFAULT
     },
     Case {
