@@ -5,9 +5,12 @@
  * Usage: asks_unwritten FILE WAY LOG
  * WAY: end, size, statx, own-end, own-size: asks where the file ends; flags: sets O_APPEND; stream: as end, by a stream;
  * start: seeks to the beginning of descriptor 1, which others share; child: so does a child; child-flags: a child sets
- * O_APPEND; limit: limits the size of files to 300 records more; exec: becomes a program that is not there. */
+ * O_APPEND; limit: limits the size of files to 300 records more; exec: becomes a program that is not there; locked,
+ * rights: locks its memory or becomes another group, and says what a duplicate and the next descriptor of that number
+ * are told. */
 #include "log.h"
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -50,6 +53,8 @@ static long call(int fd, const char *way, long count) {
         rlim_t bytes = (rlim_t)(count + RECORDS_MORE) * RECORD_BYTES;
         return setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, RLIM_INFINITY});
     }
+    if (!strcmp(way, "locked")) return mlockall(MCL_CURRENT);
+    if (!strcmp(way, "rights")) return setgid(1);
     if (!strcmp(way, "exec")) return execl("/nowhere/nothing", "nothing", (char *)0);
     in_child(fd, !strcmp(way, "child"));
     return 0;
@@ -83,6 +88,13 @@ int main(int argc, char **argv) {
     }
     say("written %ld %d\n", written, errno), errno = 0;
     say("sync %d", fsync(fd)), say(" %d\n", errno);
+    if (!strcmp(way, "locked") || !strcmp(way, "rights")) {
+        char byte;
+        int other = dup(fd);
+        say("end %d", (int)lseek(fd, 0, SEEK_END)), say(" duplicate %d", (int)write(other, "x", 1));
+        say(" close %d", close(fd)), say(" %d", errno);
+        errno = 0, fd = open(argv[1], O_RDWR), say(" next %d", (int)read(fd, &byte, 1)), say(" %d\n", errno);
+    }
     say("%ld\n", count);
     if (dup2(log, 1) != 1) return 3;
     log_out();
