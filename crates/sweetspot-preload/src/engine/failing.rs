@@ -33,6 +33,10 @@ pub fn failing(file: &OpenFile) -> Option<i32> {
     flush_all();
     set_aside(|other| other.is_same_inode(file));
     let errno = error_of(file);
+    if errno != 0 {
+        // Somebody has filled the disk, say.
+        inodes::not_written();
+    }
     if errno != 0 && file.error.load(Relaxed) != 0 {
         file.close_error.store(0, Relaxed);
         if file.entry().is_none() {
@@ -51,6 +55,7 @@ pub fn failing_by(fd: i32) -> Option<i32> {
     its()?;
     flush_all();
     set_aside(is_its);
+    inodes::not_written();
     its().map(|file| file.error.load(Relaxed))
 }
 

@@ -463,6 +463,10 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         update_window(file, at, buffer, answer as u64);
         inodes::wrote(file);
     }
+    match answer < len as isize {
+        true => inodes::not_written(),
+        false => inodes::is_written_again(),
+    }
     file.reopen_cursor();
     if !is_known {
         file.leave_offset(fd);
