@@ -17,8 +17,9 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 pub use super::concerns::is_pending;
 use super::file::{self, OpenFile};
 use super::flush::{flush_failed, flush_held, overlaps_pending, status_if_of};
+use super::space::look_for_limit;
 use super::spawns::passive;
-use super::{concerns, entries, inodes, process};
+use super::{concerns, entries, inodes, ledger, others, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -168,6 +169,11 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     }
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
+    if look_for_limit()
+        && let Some(ledger) = ledger::ledger()
+    {
+        others::write_out(ledger, entries::slot() as usize);
+    }
     let mut apart = sort_dirty();
     tell_from_next();
     let mut first: *mut OpenFile = core::ptr::null_mut();

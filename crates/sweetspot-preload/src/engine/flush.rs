@@ -17,7 +17,7 @@ use sweetspot_core::why::Why;
 use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
 use super::patience::await_later_times;
-use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
+use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full, is_limited};
 use super::{auto, concerns, entries, inodes};
 use crate::floor::sys;
 
@@ -73,7 +73,9 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         if file.is_on() && !(is_recalled(file) && follow_offset(file, fd)) {
             file.leave_offset(fd);
         }
-        file.error.store(0, Relaxed);
+        if file.error.swap(0, Relaxed) != 0 {
+            inodes::is_written_again();
+        }
         inodes::wrote(file);
     }
     let ended_ns = auto::now_ns();
@@ -122,6 +124,10 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     if is_another(fd, status.as_ref(), file) {
         // The guard's handle still leads to the right one.
         return Err(libc::EBADF);
+    }
+    if is_limited() {
+        // The guard could not write it, either.
+        return Err(told(file, entry));
     }
     let now = status.map(|status| status.left());
     // Asked once: who shares it may move it between two looks.
