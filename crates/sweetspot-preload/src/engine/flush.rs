@@ -39,9 +39,10 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         Found::Begun(word) => {
             let len = length_of(word);
             moved = len;
-            let written = write_pending(file, entry, base, len);
-            if written.is_ok() {
-                moved_past(file, entry, base + len);
+            let written = write_pending(file, entry, len, began_ns);
+            match written {
+                Ok(()) => moved_past(file, entry, base + len),
+                Err(_) => put_off(file, began_ns),
             }
             // From here the flush has happened, or did not.
             pending::end_flush(&entry.word, word, written.is_ok());
@@ -111,10 +112,17 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
     }
 }
 
+/// An attempt that began then has failed.
+fn put_off(file: &OpenFile, began_ns: u64) {
+    let ended_ns = auto::now_ns();
+    let took_ns = if began_ns == 0 { 0 } else { ended_ns.saturating_sub(began_ns) };
+    file.retry_ns.store(ended_ns.saturating_add(took_ns * RETRY_SHARE), Relaxed);
+}
+
 /// Writes `len` pending bytes where they belong.
-fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
+fn write_pending(file: &OpenFile, entry: &Entry, len: u64, began_ns: u64) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
-    let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
+    let write_buffer = file.attachment.mapped().0 + write_buffer_start(entry.base.load(Relaxed));
     let is_append = Placement::of_entry(entry).is_append();
     let status = match entry.flushing.load(Relaxed) {
         0 => file.status(fd),
@@ -147,9 +155,10 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     // What comes before a broken place arrived the first time.
     let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };
+    let pieces = Pieces { len, smallest, began_ns };
     let met = match is_append {
-        true => write_behind(entry, fd, write_buffer, (len, smallest), resumed),
-        false => write_out(fd, write_buffer, (len, smallest), base),
+        true => write_behind(entry, fd, write_buffer, pieces, resumed),
+        false => write_out(fd, write_buffer, pieces, entry.base.load(Relaxed)),
     };
     match met {
         Ok(met) => {
@@ -184,6 +193,10 @@ fn is_left_as_tried(file: &OpenFile, entry: &Entry, offset: Option<u64>) -> bool
     (flags & libc::O_APPEND != 0) == file.appends()
         && offset.is_none_or(|at| entry.may_go_on_at(at))
 }
+
+/// An attempt that has failed is made again, for calls that have nothing to do with it, when so many times as long has
+/// passed as it took: they are held up for no larger part of the time.
+const RETRY_SHARE: u64 = 16;
 
 /// The error of what could not be written.
 fn told(file: &OpenFile, entry: &Entry) -> i32 {
@@ -370,18 +383,33 @@ fn account(file: &'static OpenFile, len: u64, took_ns: u64, held: &Held) {
 }
 
 /// Positioned writes until all is written. The answer is that of [`write_all`].
-fn write_out(fd: i32, write_buffer: u64, lens: (u64, u64), base: u64) -> Result<i32, i32> {
+fn write_out(fd: i32, write_buffer: u64, pieces: Pieces, base: u64) -> Result<i32, i32> {
     let mut done = 0;
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
         unsafe { sys::write_at(fd, (write_buffer + at) as *const u8, most as usize, base + at) }
     };
-    write_all(&mut done, lens, write)
+    write_all(&mut done, pieces, write)
 }
+
+/// How pending bytes are written.
+#[derive(Clone, Copy)]
+struct Pieces {
+    /// All of them.
+    len: u64,
+    /// No smaller ones are tried.
+    smallest: u64,
+    /// When that began; 0: not known.
+    began_ns: u64,
+}
+
+/// So long smaller and smaller pieces are tried, in nanoseconds: a call that waits for it waits no longer than two of
+/// the program's own that fail slowly.
+const PIECES_NS_MAX: u64 = 500_000_000;
 
 /// Writes until all `len` bytes are `done`. `write` is given where it begins and how much is left at most. Where
 /// that fails, less may not, down to `smallest` bytes: the program's own writes were small, and what comes before
-/// the one that would have failed has its place.
+/// the one that would have failed has its place. That ends where failing takes long.
 ///
 /// Returns the error that was met on the way, or 0: a file system may have spoken of earlier bytes.
 ///
@@ -389,9 +417,11 @@ fn write_out(fd: i32, write_buffer: u64, lens: (u64, u64), base: u64) -> Result<
 /// Not even the smallest part can be written.
 fn write_all(
     done: &mut u64,
-    (len, smallest): (u64, u64),
+    pieces: Pieces,
     mut write: impl FnMut(u64, u64) -> isize,
 ) -> Result<i32, i32> {
+    let Pieces { len, smallest, began_ns } = pieces;
+    let is_slow = || began_ns != 0 && auto::now_ns().saturating_sub(began_ns) > PIECES_NS_MAX;
     let (mut most, mut met, mut interrupted) = (len, 0, 0);
     while *done < len {
         most = most.min(len - *done);
@@ -407,7 +437,7 @@ fn write_all(
             }
             Err(sys::Errno(errno)) => errno,
         };
-        if most <= smallest {
+        if most <= smallest || is_slow() {
             return Err(failed);
         }
         met = failed;
@@ -435,7 +465,7 @@ fn write_behind(
     entry: &Entry,
     fd: i32,
     write_buffer: u64,
-    lens: (u64, u64),
+    pieces: Pieces,
     resumed: Option<u64>,
 ) -> Result<i32, i32> {
     let begun = entry.arrived.load(Relaxed);
@@ -451,7 +481,7 @@ fn write_behind(
             None => unsafe { sys::write(fd, from, most as usize) },
         }
     };
-    let written = write_all(&mut arrived, lens, write);
+    let written = write_all(&mut arrived, pieces, write);
     entry.arrived.store(arrived, SeqCst);
     if let Some(offset) = resumed.filter(|_| arrived > begun)
         && sys::seek(fd, 0, libc::SEEK_CUR) as u64 == offset
