@@ -3,6 +3,8 @@
 //! Not here: which files, and in which order (`dirty`).
 #![allow(unsafe_code)]
 
+mod pieces;
+
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, SeqCst},
@@ -11,9 +13,10 @@ use core::sync::atomic::{
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, INTERRUPTED_MAX};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED};
 use sweetspot_core::why::Why;
 
+use self::pieces::{Pieces, write_all};
 use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
 use super::patience::await_later_times;
@@ -158,7 +161,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, len: u64, began_ns: u64) -> Res
     let pieces = Pieces { len, smallest, began_ns };
     let met = match is_append {
         true => write_behind(entry, fd, write_buffer, pieces, resumed),
-        false => write_out(fd, write_buffer, pieces, entry.base.load(Relaxed)),
+        false => write_out(entry, fd, write_buffer, pieces),
     };
     match met {
         Ok(met) => {
@@ -248,7 +251,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
 fn holds_pending(file: &OpenFile, entry: &Entry, now: &sys::Status, word: u64) -> bool {
     let (fd, is_append) = (file.fd.load(Relaxed), Placement::of_entry(entry).is_append());
     let (at, mut done) = match is_append {
-        false => (entry.base.load(Relaxed), 0),
+        false => (entry.base.load(Relaxed), entry.arrived.load(Relaxed)),
         true if entry.flushing.load(Relaxed) == FLUSH_BEGUN => {
             let arrived = entry.arrived.load(Relaxed);
             (entry.before.load(Relaxed).wrapping_sub(arrived), arrived)
@@ -382,68 +385,19 @@ fn account(file: &'static OpenFile, len: u64, took_ns: u64, held: &Held) {
     is_disk_nearly_full(file, held);
 }
 
-/// Positioned writes until all is written. The answer is that of [`write_all`].
-fn write_out(fd: i32, write_buffer: u64, pieces: Pieces, base: u64) -> Result<i32, i32> {
-    let mut done = 0;
+/// Positioned writes until all is written that has not arrived yet: what has somebody may have changed since. The answer
+/// is that of [`write_all`].
+fn write_out(entry: &Entry, fd: i32, write_buffer: u64, pieces: Pieces) -> Result<i32, i32> {
+    let (base, mut done) = (entry.base.load(Relaxed), entry.arrived.load(Relaxed));
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
         unsafe { sys::write_at(fd, (write_buffer + at) as *const u8, most as usize, base + at) }
     };
-    write_all(&mut done, pieces, write)
-}
-
-/// How pending bytes are written.
-#[derive(Clone, Copy)]
-struct Pieces {
-    /// All of them.
-    len: u64,
-    /// No smaller ones are tried.
-    smallest: u64,
-    /// When that began; 0: not known.
-    began_ns: u64,
-}
-
-/// So long smaller and smaller pieces are tried, in nanoseconds: a call that waits for it waits no longer than two of
-/// the program's own that fail slowly.
-const PIECES_NS_MAX: u64 = 500_000_000;
-
-/// Writes until all `len` bytes are `done`. `write` is given where it begins and how much is left at most. Where
-/// that fails, less may not, down to `smallest` bytes: the program's own writes were small, and what comes before
-/// the one that would have failed has its place. That ends where failing takes long.
-///
-/// Returns the error that was met on the way, or 0: a file system may have spoken of earlier bytes.
-///
-/// # Errors
-/// Not even the smallest part can be written.
-fn write_all(
-    done: &mut u64,
-    pieces: Pieces,
-    mut write: impl FnMut(u64, u64) -> isize,
-) -> Result<i32, i32> {
-    let Pieces { len, smallest, began_ns } = pieces;
-    let is_slow = || began_ns != 0 && auto::now_ns().saturating_sub(began_ns) > PIECES_NS_MAX;
-    let (mut most, mut met, mut interrupted) = (len, 0, 0);
-    while *done < len {
-        most = most.min(len - *done);
-        let failed = match sys::result(write(*done, most)) {
-            Ok(written @ 1..) => {
-                *done += written as u64;
-                continue;
-            }
-            Ok(_) => libc::EIO,
-            Err(sys::Errno(libc::EINTR)) if interrupted < INTERRUPTED_MAX => {
-                interrupted += 1;
-                continue;
-            }
-            Err(sys::Errno(errno)) => errno,
-        };
-        if most <= smallest || is_slow() {
-            return Err(failed);
-        }
-        met = failed;
-        most /= 2;
+    let written = write_all(&mut done, pieces, write);
+    if written.is_err() {
+        entry.arrived.store(done, SeqCst);
     }
-    Ok(met)
+    written
 }
 
 /// Where the next plain write of a file will probably go: where it was last seen to end, or where
