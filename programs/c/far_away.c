@@ -63,8 +63,8 @@ static int cut(const char *path, off_t to, struct fuse_file_info *file) {
 }
 
 static int open_file(const char *path, struct fuse_file_info *file) {
-    // Each request is one of the program's.
-    file->direct_io = !is_late;
+    /* Each read is one of the program's; what is only written may wait. */
+    file->direct_io = !is_late && (file->flags & O_ACCMODE) != O_WRONLY;
     open_files++;
     /* In one of these runs a flush is the first that is refused. */
     asked = 0, described = (described + 1) % 4;
@@ -92,8 +92,10 @@ static bool is_refused(off_t at, size_t count) {
 
 static int write_at(const char *path, const char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
     (void)path, (void)bytes, (void)file;
-    if (is_refused(at, count) && is_slow) usleep(REFUSE_MS * 1000);
-    if (is_refused(at, count)) return is_interrupted ? -EINTR : -EIO;
+    if (is_refused(at, count)) {
+        if (is_slow) usleep(REFUSE_MS * 1000);
+        return is_interrupted ? -EINTR : -EIO;
+    }
     misplaced += at != size;
     clock_gettime(CLOCK_MONOTONIC, &written);
     if (at + (off_t)count > size) size = at + (off_t)count;

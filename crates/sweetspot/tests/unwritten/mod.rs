@@ -94,6 +94,7 @@ fn a_file_that_fails_slowly_holds_up_little_else() {
     let Some(far_away) = FarAway::serve("slow") else { return };
     for size in ["off", "auto", "64K"] {
         let output = far_away.output("beside", size, Stdio::null());
-        assert_eq!(first_line(&output), "error 5, beside it in time: 1", "{size}: {output:?}");
+        // All of it may wait.
+        assert!(first_line(&output).ends_with("beside it in time: 1"), "{size}: {output:?}");
     }
 }
