@@ -53,8 +53,15 @@ pub(super) fn write_all(
         if most <= smallest || is_slow() {
             return Err(failed);
         }
-        met = failed;
+        if !is_of_size(failed) {
+            met = failed;
+        }
         most /= 2;
     }
     Ok(met)
+}
+
+/// Whether an error says that a write was too large, which the program's own were not.
+fn is_of_size(errno: i32) -> bool {
+    matches!(errno, libc::EINVAL | libc::EMSGSIZE | libc::E2BIG | libc::ENOMEM | libc::ENOBUFS)
 }
