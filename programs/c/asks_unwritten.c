@@ -3,11 +3,14 @@
  * Descriptor 0 is of a file that both have. Its offset is 1 when the records wait, 2 when the disk is full, 3 when
  * the call was made, and 4 when there is room again. The last line says how many records it wrote.
  * Usage: asks_unwritten FILE WAY LOG
- * WAY: end, size, statx, own-end, own-size: asks where the file ends; flags: sets O_APPEND; stream: as end, by a stream;
+ * WAY: end, size, statx, own-end, own-size: asks where the file ends; flags, append: sets O_APPEND; stream: as end, by a stream;
  * start: seeks to the beginning of descriptor 1, which others share; child: so does a child; child-flags: a child sets
- * O_APPEND; limit: limits the size of files to 300 records more; exec: becomes a program that is not there. */
+ * O_APPEND; limit: limits the size of files to 300 records more; exec, exec-name: becomes a program that is not there;
+ * arrived: syncs; reopen: reopens a stream for appending (musl); locked, rights: locks its memory or becomes another
+ * group, and says what a duplicate and the next descriptor of that number are told. */
 #include "log.h"
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -50,6 +53,12 @@ static long call(int fd, const char *way, long count) {
         rlim_t bytes = (rlim_t)(count + RECORDS_MORE) * RECORD_BYTES;
         return setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, RLIM_INFINITY});
     }
+    if (!strcmp(way, "append")) return fdopen(fd, "a") ? 0 : -1;
+    if (!strcmp(way, "reopen")) return freopen(NULL, "a", fdopen(fd, "r+")) ? 0 : -1;
+    if (!strcmp(way, "exec-name")) return execlp("nothing-of-this-name", "nothing", (char *)0);
+    if (!strcmp(way, "arrived")) return fsync(fd);
+    if (!strcmp(way, "locked")) return mlockall(MCL_CURRENT);
+    if (!strcmp(way, "rights")) return setgid(1);
     if (!strcmp(way, "exec")) return execl("/nowhere/nothing", "nothing", (char *)0);
     in_child(fd, !strcmp(way, "child"));
     return 0;
@@ -83,6 +92,13 @@ int main(int argc, char **argv) {
     }
     say("written %ld %d\n", written, errno), errno = 0;
     say("sync %d", fsync(fd)), say(" %d\n", errno);
+    if (!strcmp(way, "locked") || !strcmp(way, "rights")) {
+        char byte;
+        int other = dup(fd);
+        say("end %d", (int)lseek(fd, 0, SEEK_END)), say(" duplicate %d", (int)write(other, "x", 1));
+        say(" close %d", close(fd)), say(" %d", errno);
+        errno = 0, fd = open(argv[1], O_RDWR), say(" next %d", (int)read(fd, &byte, 1)), say(" %d\n", errno);
+    }
     say("%ld\n", count);
     if (dup2(log, 1) != 1) return 3;
     log_out();

@@ -2,6 +2,9 @@
  *   each FOLDER    each answer says which one it is
  *   steps FOLDER   an answer is given when all that was asked for is there, and the reader says when there is more
  *   cached FOLDER  the kernel keeps the file, so who reads it does not reach the server with each read
+ *   records FOLDER what is written to it is as many requests as there were writes; the file may be read, too, or not,
+ *                  or is open for appending
+ *   few FOLDER     a server that takes few bytes at a time keeps what is written
  * Root can do it. */
 #include "log.h"
 #include <linux/fuse.h>
@@ -11,10 +14,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { RECORD = 100, FIRST = 300, RECORDS = 600, SIZE = 1 << 20, PAGE = 4096, STILL_SECONDS = 10 };
+enum { LITTLE = 500, RECORD = 100, FIRST = 300, RECORDS = 600, MANY = 3000, SIZE = 1 << 20, PAGE = 4096, STILL_SECONDS = 10 };
 
 static int device;
-static long answers, there;
+static long answers, there, size, requests;
 static const char *way;
 
 static _Noreturn void cannot(const char *what) {
@@ -52,20 +55,31 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
     struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 131072, .time_gran = 1};
     struct fuse_entry_out entry = {.nodeid = 2, .entry_valid = 100, .attr_valid = 100, .attr = file};
     struct fuse_attr_out attr = {.attr_valid = 100, .attr = file};
-    struct fuse_open_out open_out = {.open_flags = strcmp(way, "cached") ? FOPEN_DIRECT_IO : 0};
+    int is_kept = !strcmp(way, "cached") || !strcmp(way, "few"), is_written = !strcmp(way, "records") || !strcmp(way, "few");
+    const struct fuse_write_in *write_in = asked;
+    if (is_written) attr.attr.size = entry.attr.size = size, attr.attr_valid = entry.attr_valid = 0;
+    struct fuse_open_out open_out = {.open_flags = is_kept ? 0 : FOPEN_DIRECT_IO};
     struct fuse_statfs_out room = {.st = {.blocks = 1 << 22, .bfree = 1 << 21, .bavail = 1 << 21, .bsize = PAGE}};
     room.st.frsize = PAGE, room.st.namelen = 255;
     switch (to->opcode) {
     case FUSE_INIT: return reply(to->unique, 0, &init, sizeof init);
     case FUSE_LOOKUP:
         return strcmp(asked, "file") ? reply(to->unique, ENOENT, 0, 0) : reply(to->unique, 0, &entry, sizeof entry);
+    case FUSE_SETATTR:
     case FUSE_GETATTR:
+        /* It was cut. */
+        if (to->opcode == FUSE_SETATTR) attr.attr.size = size = requests = 0;
+        attr.attr.mtime = requests;
         if (to->nodeid == 1) attr.attr = (struct fuse_attr){.ino = 1, .mode = S_IFDIR | 0755, .nlink = 2};
         return reply(to->unique, 0, &attr, sizeof attr);
     case FUSE_OPEN: return reply(to->unique, 0, &open_out, sizeof open_out);
     case FUSE_READ:
         waiting.unique = to->unique, waiting.at = (long)read_in->offset, waiting.len = read_in->size;
         return answer_read();
+    case FUSE_WRITE:
+        if (!strcmp(way, "few") && write_in->size > LITTLE) return reply(to->unique, EINVAL, 0, 0);
+        requests++, size = (long)(write_in->offset + write_in->size);
+        return reply(to->unique, 0, &(struct fuse_write_out){.size = write_in->size}, sizeof(struct fuse_write_out));
     case FUSE_STATFS: return reply(to->unique, 0, &room, sizeof room);
     case FUSE_FLUSH:
     case FUSE_RELEASE: return reply(to->unique, 0, 0, 0);
@@ -116,6 +130,22 @@ static void be_watched(void) {
     _exit(0);
 }
 
+static void write_records(const char *path, int flags) {
+    char record[RECORD] = "";
+    struct stat status;
+    int fd = open(path, flags | O_TRUNC), wrong = 0;
+    for (int i = 0; i < MANY; i++) {
+        wrong += write(fd, record, RECORD) != RECORD;
+        if (i < MANY / 2 && i % 10 == 0) usleep(200);
+    }
+    say("%d wrong, close %d", wrong, close(fd));
+    stat(path, &status);
+    say(", %ld bytes", (long)status.st_size);
+    /* Where the kernel keeps the file, how many there were nobody is to know. */
+    if (!strcmp(way, "records")) say(" in %ld requests", (long)status.st_mtime);
+    say("\n");
+}
+
 int main(int count, char **words) {
     if (count < 3) return 2;
     char path[4096], record[RECORD];
@@ -134,8 +164,10 @@ int main(int count, char **words) {
     be_watched();
     while ((fd = open(path, O_RDONLY)) < 0 && waitpid(server, NULL, WNOHANG) == 0) usleep(1000);
     if (fd < 0) cannot(path);
+    int is_written = !strcmp(way, "records") || !strcmp(way, "few");
+    if (is_written) write_records(path, O_WRONLY), write_records(path, O_RDWR), write_records(path, O_WRONLY | O_APPEND);
     long first = -1, last = 0;
-    for (int i = 0; i < RECORDS; i++) {
+    for (int i = 0; !is_written && i < RECORDS; i++) {
         if (i >= FIRST && write(ends[1], "", 1) != 1) break;
         if (read(fd, record, RECORD) != RECORD) {
             say("no answer to read %d\n", i);

@@ -5,6 +5,7 @@
  *   far_away broken MOUNTPOINT     refuses each transfer that one byte of the file is part of
  *   far_away interrupted MOUNTPOINT
  *                                  says of each of these that a signal has interrupted it
+ *   far_away slow MOUNTPOINT       refuses each of these after a while
  *   far_away once MOUNTPOINT       refuses the first that goes beyond it, to say that earlier bytes are lost
  *   far_away silent MOUNTPOINT     describes the file a few times while it is open and long, and then no more
  *   far_away renumbered MOUNTPOINT gives it another number then
@@ -16,6 +17,7 @@
  *   far_away one NAME              the same, but a single record at its beginning
  *   far_away twice NAME            the same by two descriptors, of which the second is closed first
  *   far_away until NAME            to a file that it opens, until it is told of an error
+ *   far_away beside NAME           the same, and whether what it does then elsewhere takes long
  *   far_away whole NAME            the same, and what the file is then
  *   far_away quiet NAME            the same, and whether all was written while it computed, before it closed
  *   far_away stream NAME           the same whatever it is told, and closes it by a stream
@@ -32,10 +34,10 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-enum { RECORD = 100, RECORDS = 12000, BROKEN = 1000050, QUIET_MS = 600 };
+enum { RECORD = 100, RECORDS = 12000, BROKEN = 1000050, QUIET_MS = 600, REFUSE_MS = 200 };
 
 static off_t size;
-static bool is_late, is_once, is_interrupted, is_silent, is_renumbered, is_unsaid, is_said;
+static bool is_late, is_once, is_interrupted, is_slow, is_silent, is_renumbered, is_unsaid, is_said;
 static int open_files, asked, described, records = RECORDS;
 /* Writes that did not begin where the last one ended: told as the time of the file. */
 static long misplaced;
@@ -61,8 +63,8 @@ static int cut(const char *path, off_t to, struct fuse_file_info *file) {
 }
 
 static int open_file(const char *path, struct fuse_file_info *file) {
-    // Each request is one of the program's.
-    file->direct_io = !is_late;
+    /* Each read is one of the program's; what is only written may wait. */
+    file->direct_io = !is_late && (file->flags & O_ACCMODE) != O_WRONLY;
     open_files++;
     /* In one of these runs a flush is the first that is refused. */
     asked = 0, described = (described + 1) % 4;
@@ -90,7 +92,10 @@ static bool is_refused(off_t at, size_t count) {
 
 static int write_at(const char *path, const char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
     (void)path, (void)bytes, (void)file;
-    if (is_refused(at, count)) return is_interrupted ? -EINTR : -EIO;
+    if (is_refused(at, count)) {
+        if (is_slow) usleep(REFUSE_MS * 1000);
+        return is_interrupted ? -EINTR : -EIO;
+    }
     misplaced += at != size;
     clock_gettime(CLOCK_MONOTONIC, &written);
     if (at + (off_t)count > size) size = at + (off_t)count;
@@ -170,6 +175,23 @@ static int write_until(const char *name) {
     return told();
 }
 
+/* Calls that have nothing to do with the file. */
+static int write_beside(const char *name) {
+    enum { CALLS = 30 };
+    char record[RECORD];
+    struct timespec begun, now;
+    int fd = open(name, O_WRONLY | O_TRUNC), failed = 0, ends[2];
+    memset(record, 'b', RECORD);
+    for (int i = 0; i < RECORDS && !failed; i++) failed = write(fd, record, RECORD) == RECORD ? 0 : errno;
+    if (pipe(ends) != 0) return 8;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (int i = 0; i < CALLS; i++)
+        if (write(ends[1], record, 1) != 1) say("pipe: %d\n", errno);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    say("error %d, beside it in time: %d\n", failed, milliseconds(now) - milliseconds(begun) < CALLS * REFUSE_MS / 4);
+    return told();
+}
+
 static int write_whole(const char *name, bool is_quiet) {
     char record[RECORD];
     struct timespec now;
@@ -243,11 +265,13 @@ int main(int count, char **arguments) {
     is_late = !strcmp(way, "late");
     if (!name) return write_to(1, !strcmp(way, "pause"), false);
     is_once = !strcmp(way, "once"), is_interrupted = !strcmp(way, "interrupted");
-    is_silent = !strcmp(way, "silent"), is_renumbered = !strcmp(way, "renumbered");
-    if (is_late || is_once || is_interrupted || is_silent || is_renumbered || !strcmp(way, "broken")) return serve(name);
+    is_slow = !strcmp(way, "slow"), is_silent = !strcmp(way, "silent"), is_renumbered = !strcmp(way, "renumbered");
+    bool is_odd = is_late || is_once || is_interrupted || is_slow || is_silent || is_renumbered;
+    if (is_odd || !strcmp(way, "broken")) return serve(name);
     if (!strcmp(way, "stream") || !strcmp(way, "over")) return write_all(name, way[0] == 's');
     if (!strcmp(way, "second")) return ask_second(name);
     if (!strcmp(way, "until")) return write_until(name);
+    if (!strcmp(way, "beside")) return write_beside(name);
     if (!strcmp(way, "whole") || !strcmp(way, "quiet")) return write_whole(name, way[0] == 'q');
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
     if (!strcmp(way, "one")) records = 1;

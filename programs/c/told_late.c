@@ -3,6 +3,8 @@
  *   close, dup2, dup3    of a connection that lingers until all is taken
  *   limit                a write that fails until a limit is lifted
  *   refused, short       one that fails, or is short, as soon as a limit is set
+ *   placed, cut          the same at a position that is the program's own
+ *   accepted             what was written before a limit is set does not meet it
  *   number               a descriptor that is duplicated until a limit is set
  *   appended             the position after an append, which others appended before
  *   printed, logged      what libc writes by itself is read again */
@@ -125,6 +127,54 @@ static void until_limited(const char *way) {
     look(file, way), waitpid(child, &status, 0);
 }
 
+static void until_limited_in_place(const char *way) {
+    struct rlimit limit;
+    int status;
+    signal(SIGXFSZ, SIG_IGN), getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = BYTES + (strcmp(way, "cut") ? 0 : 50);
+    pid_t child = fork();
+    if (child == 0) {
+        change();
+        raw(SYS_prlimit64, getppid(), RLIMIT_FSIZE, (long)&limit, 0);
+        stays();
+    }
+    make_file("log", 3 * BYTES);
+    int log = open("log", O_RDWR), file = opened();
+    earn_window(log);
+    while (lseek(log, BYTES, SEEK_SET) == BYTES && write(log, bytes, BYTES) == BYTES) continue;
+    look(file, way), waitpid(child, &status, 0), unlink("log");
+}
+
+static void are_accepted(const char *way) {
+    enum { RECORD = 20, RECORDS = 5000, LIMIT = 4096 };
+    struct rlimit limit, now;
+    int go[2], say_it[2], status;
+    char byte;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = LIMIT;
+    if (pipe(go) || pipe(say_it)) exit(2);
+    pid_t child = fork();
+    if (child == 0) {
+        raw(SYS_read, go[0], (long)&byte, 1, 0);
+        raw(SYS_prlimit64, getppid(), RLIMIT_FSIZE, (long)&limit, 0);
+        stays();
+    }
+    int log = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < RECORDS; i++) {
+        write(log, bytes, RECORD);
+        if (i < RECORDS / 4 && i % 10 == 0) usleep(500);
+    }
+    raw(SYS_write, go[1], (long)"g", 1, 0);
+    do raw(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&now);
+    while (now.rlim_cur != LIMIT);
+    say("%s: said %zd", way, write(say_it[1], "s", 1));
+    signal(SIGXFSZ, SIG_IGN), errno = 0;
+    say(", then %zd", write(log, bytes, RECORD)), say(" %d", errno), say(", closed %d\n", close(log));
+    limit.rlim_cur = before, setrlimit(RLIMIT_FSIZE, &limit);
+    say_file("log"), unlink("log"), waitpid(child, &status, 0);
+}
+
 static void is_appended(const char *way) {
     int status;
     pid_t child = fork();
@@ -160,6 +210,8 @@ int main(int count, char **arguments) {
     make_file("data", BYTES);
     if (!strcmp(way, "limit")) is_limited(way);
     else if (!strcmp(way, "refused") || !strcmp(way, "short") || !strcmp(way, "number")) until_limited(way);
+    else if (!strcmp(way, "placed") || !strcmp(way, "cut")) until_limited_in_place(way);
+    else if (!strcmp(way, "accepted")) are_accepted(way);
     else if (!strcmp(way, "appended")) is_appended(way);
     else if (!strcmp(way, "printed") || !strcmp(way, "logged")) is_written_by_libc(way);
     else lingers(way);

@@ -41,17 +41,18 @@ impl<'a> Extent<'a> {
         Extent { ledger: self.ledger, at: self.at + bytes, bytes: self.bytes - bytes }
     }
 
-    /// Writes all of it at `base` of `target`.
-    pub(crate) fn copy_to(&self, target: &File, base: u64) -> io::Result<()> {
+    /// Writes what is not `done` of it to its place in `target`, where it begins at `base`.
+    pub(crate) fn copy_to(&self, target: &File, base: u64, done: &mut u64) -> io::Result<()> {
         let mut buffer = vec![0; PIECE_BYTES.min(self.bytes as usize)];
-        let mut done = 0;
-        while done < self.bytes {
-            let piece = &mut buffer[..PIECE_BYTES.min((self.bytes - done) as usize)];
-            self.ledger.read_exact_at(piece, self.at + done)?;
-            let at = base.checked_add(done).filter(|at| i64::try_from(*at).is_ok());
+        while *done < self.bytes {
+            let piece = &mut buffer[..PIECE_BYTES.min((self.bytes - *done) as usize)];
+            self.ledger.read_exact_at(piece, self.at + *done)?;
+            let at = base.checked_add(*done).filter(|at| i64::try_from(*at).is_ok());
             let at = at.ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
-            write_all(piece, &mut 0, |left, from| target.write_at(left, at + from))?;
-            done += piece.len() as u64;
+            let mut written = 0;
+            let all = write_all(piece, &mut written, |left, from| target.write_at(left, at + from));
+            *done += written;
+            all?;
         }
         Ok(())
     }
@@ -177,7 +178,7 @@ pub(crate) fn left<'a>(entry: &Entry, whole: Extent<'a>) -> (u64, Extent<'a>) {
 
 /// Writes the extent to `target` and closes that; errors that only a close tells count.
 pub(crate) fn write_and_close(extent: &Extent<'_>, target: File, base: u64) -> io::Result<()> {
-    extent.copy_to(&target, base)?;
+    extent.copy_to(&target, base, &mut 0)?;
     sys::close(target)
 }
 

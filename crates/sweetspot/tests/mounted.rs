@@ -101,6 +101,16 @@ fn what_the_kernel_keeps_for_a_server_is_read() {
 }
 
 #[test]
+fn each_write_is_a_request_to_a_server_that_wants_it_so() {
+    check_program("direct", "records");
+}
+
+#[test]
+fn a_server_that_takes_little_at_a_time_keeps_what_is_written() {
+    check_program("direct", "few");
+}
+
+#[test]
 fn a_program_thaws_what_it_has_frozen() {
     check_program("answers", "freeze");
 }

@@ -69,7 +69,8 @@ pub(super) fn note_error(entry: &Entry, error: &io::Error) {
     }
 }
 
-/// Writes all that is pending where it belongs; again, perhaps.
+/// Writes what is pending where it belongs, but for what has arrived: somebody may have changed that since. Again,
+/// perhaps, if this process is killed.
 fn write_at_base(
     entry: &Entry,
     handle: BorrowedFd<'_>,
@@ -78,15 +79,21 @@ fn write_at_base(
 ) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
-    let base = entry.base.load(SeqCst);
-    let Some(target) = its_own else {
-        // O_WRONLY: a file may be writable and not readable.
-        return finish::write_and_close(whole, reopen(handle, libc::O_WRONLY)?, base);
-    };
-    let written = whole.copy_to(&target, base);
-    // What is told there may be of bytes that came before.
-    note_close(entry, sys::close(target));
-    written
+    let is_own = its_own.is_some();
+    // O_WRONLY: a file may be writable and not readable.
+    let target = its_own.map_or_else(|| reopen(handle, libc::O_WRONLY), Ok)?;
+    let mut done = entry.arrived.load(SeqCst);
+    let written = whole.copy_to(&target, entry.base.load(SeqCst), &mut done);
+    if written.is_err() {
+        entry.arrived.store(done, SeqCst);
+    }
+    let closed = sys::close(target);
+    if is_own {
+        // What is told there may be of bytes that came before.
+        note_close(entry, closed);
+        return written;
+    }
+    written.and(closed)
 }
 
 /// A file to which bytes go by plain writes.
@@ -134,7 +141,7 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let left = whole.from(entry.arrived.load(SeqCst));
     if is_resumed {
-        left.copy_to(&file.target, next)?;
+        left.copy_to(&file.target, next, &mut 0)?;
         if file.next()? == next {
             (&file.target).seek(SeekFrom::Start(next + left.bytes))?;
         }

@@ -75,7 +75,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         Some(Why::SharedMemory)
     } else if unseen::counts_writes() && !file.is_unobserved() {
         Some(Why::Watched)
-    } else if !may_wait(flags) || sys::is_synchronous(fd) {
+    } else if !may_wait(flags) || sys::is_synchronous(fd) || file.is_direct_by_server(fd) {
         Some(Why::OpenFlags)
     } else if !status.regular {
         Some(Why::NotRegular)

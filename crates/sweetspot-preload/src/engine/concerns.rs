@@ -46,7 +46,8 @@ pub const FAILED: u32 = 1 << 7;
 /// A summary is wanted, and its ledger is mapped.
 pub const SUMMARY: u32 = 1 << 8;
 /// Hooks of calls that come by the million jump to what stands behind them, which asks by itself whether it is to do
-/// anything: in a process that is passive for good, unless it is in company, and in one that is observed.
+/// anything: in a process that is passive for good, unless it is in company or bytes could not be written, and in one that is
+/// observed.
 pub const PASSED_ON: u32 = 1 << 9;
 /// The guard may still hold files that were closed here, on mounts that others may be waiting to unmount.
 pub const LETS_GO: u32 = 1 << 10;
@@ -86,10 +87,10 @@ pub fn of(bits: u32) -> u32 {
     CONCERNS.load(Relaxed) & bits
 }
 
-/// From now on every call passes through for good: at once, unless in company.
+/// From now on every call passes through for good: at once, unless in company, or if it may have to fail.
 pub fn passes_for_good() {
     set(PASSIVE_FOR_GOOD | PASSED_ON);
-    if of(COMPANY) != 0 {
+    if of(COMPANY | FAILED) != 0 {
         clear(PASSED_ON);
     }
 }
@@ -103,7 +104,9 @@ pub fn begin_company() {
 /// From now on nothing is heard in a process that is passive for good.
 pub fn end_company() {
     clear(COMPANY);
-    set(PASSED_ON);
+    if of(FAILED) == 0 {
+        set(PASSED_ON);
+    }
 }
 
 /// Sets bits.

@@ -17,8 +17,9 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 pub use super::concerns::is_pending;
 use super::file::{self, OpenFile};
 use super::flush::{flush_failed, flush_held, overlaps_pending, status_if_of};
+use super::space::look_for_limit;
 use super::spawns::passive;
-use super::{concerns, entries, inodes, process};
+use super::{concerns, entries, inodes, ledger, others, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -62,7 +63,7 @@ pub fn release_point() {
 #[inline(never)]
 fn release() {
     if is_pending() {
-        flush_all();
+        flush_at(Attempt::WhereDue);
     }
     entries::await_let_go();
 }
@@ -133,10 +134,34 @@ fn sort_dirty() -> Apart {
 /// Writes out everything that is pending in this process, oldest first.
 #[cold]
 pub fn flush_all() {
-    flush(|_| true);
+    flush_at(Attempt::Each);
+}
+
+fn flush_at(attempt: Attempt) {
+    flush(|file| attempt.is_due(file));
     if is_pending() {
         // What could not be written is tried again by then, and not at every call.
         OLDEST_MS.store(clock::now_ms(), Relaxed);
+    }
+}
+
+/// What is tried again of what could not be written.
+#[derive(Clone, Copy)]
+enum Attempt {
+    /// Each file: the call follows from one of them.
+    Each,
+    /// What did not take long, or not just now: a call that has nothing to do with it would be held up.
+    WhereDue,
+}
+
+impl Attempt {
+    fn is_due(self, file: &OpenFile) -> bool {
+        match self {
+            Attempt::Each => true,
+            Attempt::WhereDue => {
+                !is_failing(file) || clock::now_ns() >= file.retry_ns.load(Relaxed)
+            }
+        }
     }
 }
 
@@ -157,7 +182,7 @@ pub fn unwritten() -> Option<i32> {
 #[cold]
 pub fn flush_public() {
     if OBSERVED.load(Relaxed) != 0 {
-        flush(|file| !file.is_unobserved());
+        flush(|file| !file.is_unobserved() && Attempt::WhereDue.is_due(file));
     }
 }
 
@@ -168,6 +193,11 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     }
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
+    if look_for_limit()
+        && let Some(ledger) = ledger::ledger()
+    {
+        others::write_out(ledger, entries::slot() as usize);
+    }
     let mut apart = sort_dirty();
     tell_from_next();
     let mut first: *mut OpenFile = core::ptr::null_mut();
@@ -268,7 +298,7 @@ fn tell_apart(file: &'static OpenFile, apart: &mut Apart) {
 /// Writes out what is pending for longer than the maximum age. Called where the clock was read.
 pub fn flush_old(now: u64) {
     if is_pending() && now.saturating_sub(OLDEST_MS.load(Relaxed)) >= clock::max_age_ms() {
-        flush_all();
+        flush_at(Attempt::WhereDue);
     }
 }
 

@@ -15,7 +15,7 @@ use super::dirty::{self, release_point};
 use super::file::{self, OpenFile};
 use super::life::{look_elsewhere, note_unheard, replace, special_use};
 use super::spawns::{is_spawned_child, passive};
-use super::{alone, concerns, handle, quiesce, table, transition};
+use super::{alone, concerns, failing, handle, quiesce, table, transition};
 use crate::floor::atomic::has_threads;
 use crate::floor::signals::SignalsBlocked;
 
@@ -83,6 +83,7 @@ pub fn duplicated(old: i32, new: i32) {
         return;
     }
     if passive() {
+        failing::duplicated_for_good(old, new);
         kept_by_child(old);
         return;
     }

@@ -1,6 +1,9 @@
 //! What the program learns of bytes that cannot be written: each call on their file fails until they are. If somebody
 //! has changed the file meanwhile, they never will be: then one more call fails, on the descriptor by which they were
 //! written.
+//!
+//! If buffering ends before, they never will be, either: who knows what the process may still do. Then each further call
+//! on that descriptor fails that would have failed before.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -10,8 +13,9 @@ use sweetspot_core::why::Why;
 
 use super::dirty::{flush_all, is_failing};
 use super::file::{self, OpenFile};
+use super::process::passive_for_good;
 use super::quiesce::{Next, quiesce};
-use super::{flush, inodes};
+use super::{flush, inodes, spawns, table};
 use crate::floor::sys;
 
 /// Whether a flush of this file, or of another one of the same inode, has failed.
@@ -29,6 +33,10 @@ pub fn failing(file: &OpenFile) -> Option<i32> {
     flush_all();
     set_aside(|other| other.is_same_inode(file));
     let errno = error_of(file);
+    if errno != 0 {
+        // Somebody has filled the disk, say.
+        inodes::not_written();
+    }
     if errno != 0 && file.error.load(Relaxed) != 0 {
         file.close_error.store(0, Relaxed);
         if file.entry().is_none() {
@@ -47,6 +55,7 @@ pub fn failing_by(fd: i32) -> Option<i32> {
     its()?;
     flush_all();
     set_aside(is_its);
+    inodes::not_written();
     its().map(|file| file.error.load(Relaxed))
 }
 
@@ -66,5 +75,53 @@ fn set_aside(is_its: impl Fn(&OpenFile) -> bool) {
         if file.entry().is_some_and(has_failed) {
             quiesce(file.fd.load(Relaxed), Next::PassThrough(Why::WriteFailed));
         }
+    }
+}
+
+/// The same where buffering has ended for good: the error with which each call on a descriptor fails whose bytes could
+/// not be written by then. They are saved when the process has ended, and nothing may come behind the gap that they leave.
+pub fn failing_for_good(fd: i32) -> Option<i32> {
+    if !flush::any_failed() || !passive_for_good() {
+        return None;
+    }
+    let (file, _) = file::open_file(fd)?;
+    let errno = file.error.load(Relaxed);
+    if errno == 0 {
+        return None;
+    }
+    // A filter may kill for these calls.
+    if !spawns::is_filtered() && flush::is_another(fd, sys::status(fd).as_ref(), file) {
+        ended_for_good(fd);
+        return None;
+    }
+    Some(errno)
+}
+
+/// The same, and the descriptor is about to end; 0: it does not fail.
+pub fn closing_for_good(fd: i32) -> i32 {
+    let failed = failing_for_good(fd);
+    if failed.is_some() {
+        ended_for_good(fd);
+    }
+    failed.unwrap_or(0)
+}
+
+/// The number of a descriptor may mean another file by now.
+pub fn ended_for_good(fd: i32) {
+    // The child of a vfork would say so of its parent's.
+    let is_known = flush::any_failed() && passive_for_good() && !spawns::is_spawned_child();
+    if is_known && file::open_file(fd).is_some() {
+        table::set(fd, table::OTHER);
+    }
+}
+
+/// `new` is now a duplicate of `old`, of the same file.
+pub fn duplicated_for_good(old: i32, new: i32) {
+    ended_for_good(new);
+    if failing_for_good(old).is_some()
+        && !spawns::is_spawned_child()
+        && let Some(word) = table::open_word(old)
+    {
+        table::set(new, word);
     }
 }

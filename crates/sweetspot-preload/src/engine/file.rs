@@ -134,6 +134,8 @@ pub struct OpenFile {
     pub grows_to: AtomicU64,
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
+    /// Before that it is not tried again for calls that have nothing to do with it.
+    pub retry_ns: AtomicU64,
 
     /// `ON`, `APPEND_PLACED`, or a word as in the table: `LEARNING`, `PASS_THROUGH`.
     pub state: AtomicU64,
@@ -215,6 +217,7 @@ const NEW: OpenFile = OpenFile {
     space_bytes: AtomicU64::new(0),
     grows_to: AtomicU64::new(0),
     error: AtomicI32::new(0),
+    retry_ns: AtomicU64::new(0),
     state: AtomicU64::new(0),
     learned: AtomicU64::new(0),
     references: AtomicU32::new(0),

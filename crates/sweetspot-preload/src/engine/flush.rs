@@ -3,6 +3,8 @@
 //! Not here: which files, and in which order (`dirty`).
 #![allow(unsafe_code)]
 
+mod pieces;
+
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, SeqCst},
@@ -11,13 +13,14 @@ use core::sync::atomic::{
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, INTERRUPTED_MAX};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED};
 use sweetspot_core::why::Why;
 
+use self::pieces::{Pieces, write_all};
 use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
 use super::patience::await_later_times;
-use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
+use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full, is_limited};
 use super::{auto, concerns, entries, inodes};
 use crate::floor::sys;
 
@@ -39,9 +42,10 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         Found::Begun(word) => {
             let len = length_of(word);
             moved = len;
-            let written = write_pending(file, entry, base, len);
-            if written.is_ok() {
-                moved_past(file, entry, base + len);
+            let written = write_pending(file, entry, len, began_ns);
+            match written {
+                Ok(()) => moved_past(file, entry, base + len),
+                Err(_) => put_off(file, began_ns),
             }
             // From here the flush has happened, or did not.
             pending::end_flush(&entry.word, word, written.is_ok());
@@ -73,7 +77,9 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         if file.is_on() && !(is_recalled(file) && follow_offset(file, fd)) {
             file.leave_offset(fd);
         }
-        file.error.store(0, Relaxed);
+        if file.error.swap(0, Relaxed) != 0 {
+            inodes::is_written_again();
+        }
         inodes::wrote(file);
     }
     let ended_ns = auto::now_ns();
@@ -109,10 +115,17 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
     }
 }
 
+/// An attempt that began then has failed.
+fn put_off(file: &OpenFile, began_ns: u64) {
+    let ended_ns = auto::now_ns();
+    let took_ns = if began_ns == 0 { 0 } else { ended_ns.saturating_sub(began_ns) };
+    file.retry_ns.store(ended_ns.saturating_add(took_ns * RETRY_SHARE), Relaxed);
+}
+
 /// Writes `len` pending bytes where they belong.
-fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
+fn write_pending(file: &OpenFile, entry: &Entry, len: u64, began_ns: u64) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
-    let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
+    let write_buffer = file.attachment.mapped().0 + write_buffer_start(entry.base.load(Relaxed));
     let is_append = Placement::of_entry(entry).is_append();
     let status = match entry.flushing.load(Relaxed) {
         0 => file.status(fd),
@@ -122,6 +135,10 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     if is_another(fd, status.as_ref(), file) {
         // The guard's handle still leads to the right one.
         return Err(libc::EBADF);
+    }
+    if is_limited() {
+        // The guard could not write it, either.
+        return Err(told(file, entry));
     }
     let now = status.map(|status| status.left());
     // Asked once: who shares it may move it between two looks.
@@ -141,9 +158,10 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     // What comes before a broken place arrived the first time.
     let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };
+    let pieces = Pieces { len, smallest, began_ns };
     let met = match is_append {
-        true => write_behind(entry, fd, write_buffer, (len, smallest), resumed),
-        false => write_out(fd, write_buffer, (len, smallest), base),
+        true => write_behind(entry, fd, write_buffer, pieces, resumed),
+        false => write_out(entry, fd, write_buffer, pieces),
     };
     match met {
         Ok(met) => {
@@ -178,6 +196,10 @@ fn is_left_as_tried(file: &OpenFile, entry: &Entry, offset: Option<u64>) -> bool
     (flags & libc::O_APPEND != 0) == file.appends()
         && offset.is_none_or(|at| entry.may_go_on_at(at))
 }
+
+/// An attempt that has failed is made again, for calls that have nothing to do with it, when so many times as long has
+/// passed as it took: they are held up for no larger part of the time.
+const RETRY_SHARE: u64 = 16;
 
 /// The error of what could not be written.
 fn told(file: &OpenFile, entry: &Entry) -> i32 {
@@ -229,7 +251,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
 fn holds_pending(file: &OpenFile, entry: &Entry, now: &sys::Status, word: u64) -> bool {
     let (fd, is_append) = (file.fd.load(Relaxed), Placement::of_entry(entry).is_append());
     let (at, mut done) = match is_append {
-        false => (entry.base.load(Relaxed), 0),
+        false => (entry.base.load(Relaxed), entry.arrived.load(Relaxed)),
         true if entry.flushing.load(Relaxed) == FLUSH_BEGUN => {
             let arrived = entry.arrived.load(Relaxed);
             (entry.before.load(Relaxed).wrapping_sub(arrived), arrived)
@@ -363,51 +385,19 @@ fn account(file: &'static OpenFile, len: u64, took_ns: u64, held: &Held) {
     is_disk_nearly_full(file, held);
 }
 
-/// Positioned writes until all is written. The answer is that of [`write_all`].
-fn write_out(fd: i32, write_buffer: u64, lens: (u64, u64), base: u64) -> Result<i32, i32> {
-    let mut done = 0;
+/// Positioned writes until all is written that has not arrived yet: what has somebody may have changed since. The answer
+/// is that of [`write_all`].
+fn write_out(entry: &Entry, fd: i32, write_buffer: u64, pieces: Pieces) -> Result<i32, i32> {
+    let (base, mut done) = (entry.base.load(Relaxed), entry.arrived.load(Relaxed));
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
         unsafe { sys::write_at(fd, (write_buffer + at) as *const u8, most as usize, base + at) }
     };
-    write_all(&mut done, lens, write)
-}
-
-/// Writes until all `len` bytes are `done`. `write` is given where it begins and how much is left at most. Where
-/// that fails, less may not, down to `smallest` bytes: the program's own writes were small, and what comes before
-/// the one that would have failed has its place.
-///
-/// Returns the error that was met on the way, or 0: a file system may have spoken of earlier bytes.
-///
-/// # Errors
-/// Not even the smallest part can be written.
-fn write_all(
-    done: &mut u64,
-    (len, smallest): (u64, u64),
-    mut write: impl FnMut(u64, u64) -> isize,
-) -> Result<i32, i32> {
-    let (mut most, mut met, mut interrupted) = (len, 0, 0);
-    while *done < len {
-        most = most.min(len - *done);
-        let failed = match sys::result(write(*done, most)) {
-            Ok(written @ 1..) => {
-                *done += written as u64;
-                continue;
-            }
-            Ok(_) => libc::EIO,
-            Err(sys::Errno(libc::EINTR)) if interrupted < INTERRUPTED_MAX => {
-                interrupted += 1;
-                continue;
-            }
-            Err(sys::Errno(errno)) => errno,
-        };
-        if most <= smallest {
-            return Err(failed);
-        }
-        met = failed;
-        most /= 2;
+    let written = write_all(&mut done, pieces, write);
+    if written.is_err() {
+        entry.arrived.store(done, SeqCst);
     }
-    Ok(met)
+    written
 }
 
 /// Where the next plain write of a file will probably go: where it was last seen to end, or where
@@ -429,7 +419,7 @@ fn write_behind(
     entry: &Entry,
     fd: i32,
     write_buffer: u64,
-    lens: (u64, u64),
+    pieces: Pieces,
     resumed: Option<u64>,
 ) -> Result<i32, i32> {
     let begun = entry.arrived.load(Relaxed);
@@ -445,7 +435,7 @@ fn write_behind(
             None => unsafe { sys::write(fd, from, most as usize) },
         }
     };
-    let written = write_all(&mut arrived, lens, write);
+    let written = write_all(&mut arrived, pieces, write);
     entry.arrived.store(arrived, SeqCst);
     if let Some(offset) = resumed.filter(|_| arrived > begun)
         && sys::seek(fd, 0, libc::SEEK_CUR) as u64 == offset

@@ -104,6 +104,14 @@ pub fn not_written() {
     acquire_point();
 }
 
+/// One was whole, or what could not be written before: see `HAVE_FAILED`.
+pub fn is_written_again() {
+    if HAVE_FAILED.load(Relaxed) {
+        HAVE_FAILED.store(false, Relaxed);
+        acquire_point();
+    }
+}
+
 /// A descriptor of this file is about to be closed.
 pub fn closing(fd: i32, file: &OpenFile) {
     if any_window() && file.tells_others(fd) {

@@ -44,8 +44,11 @@ pub fn is_for_writing(flags: i32) -> bool {
 
 /// A descriptor was made, and gets its word.
 fn began(fd: i32, set_word: impl FnOnce(i32)) {
-    if fd < 0 || passive() {
+    if fd < 0 {
         return;
+    }
+    if passive() {
+        return failing::ended_for_good(fd);
     }
     forget(fd);
     set_word(fd);
@@ -140,8 +143,8 @@ pub fn perhaps_made(fd: i32) {
 /// Before a stream is closed: libc still writes what it holds, at the kernel's offset. The answer is that of
 /// [`closing`].
 pub fn stream_closing(fd: i32) -> i32 {
-    if fd < 0 || passive() {
-        return 0;
+    if passive() {
+        return failing::closing_for_good(fd);
     }
     release_point();
     quiesce::quiesce(fd, quiesce::Next::Learn);
@@ -150,7 +153,9 @@ pub fn stream_closing(fd: i32) -> i32 {
 
 /// The same where the call that closes it has no way to tell of an error.
 pub fn stream_ending(fd: i32) {
-    if fd >= 0 && !passive() {
+    if passive() {
+        failing::ended_for_good(fd);
+    } else if fd >= 0 {
         release_point();
         end_unheard(fd);
     }
@@ -192,8 +197,15 @@ pub(super) fn note_unheard(fd: i32) {
 /// so the kernel knows all positions first.
 pub fn range(first: u32, last: u32, flags: u32) {
     const KNOWN: u32 = libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC;
-    if passive() || first > last || flags & !KNOWN != 0 {
+    if first > last || flags & !KNOWN != 0 {
         // It will fail where it is wrong, and all goes on as it was.
+        return;
+    }
+    let closed = || table::all().filter(|fd| (first..=last).contains(&(*fd as u32)));
+    if passive() {
+        if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+            closed().for_each(failing::ended_for_good);
+        }
         return;
     }
     if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
@@ -202,7 +214,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
         return;
     }
     release_point();
-    for fd in table::all().filter(|fd| (first..=last).contains(&(*fd as u32))) {
+    for fd in closed() {
         if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
             end_unheard(fd);
         }
@@ -215,7 +227,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
 /// before cannot be brought to the file.
 pub fn closing(fd: i32) -> i32 {
     if passive() {
-        return 0;
+        return failing::closing_for_good(fd);
     }
     release_point();
     end(fd)
@@ -401,7 +413,7 @@ pub fn failing_descriptor(fd: i32) -> Option<i32> {
 /// system has told so once, to somebody else.
 pub fn sync_error(fd: i32) -> Option<i32> {
     if passive() {
-        return None;
+        return failing::failing_for_good(fd);
     }
     failing_descriptor(fd).or_else(|| late_error(fd))
 }
@@ -429,5 +441,5 @@ pub fn incomplete_of(fd: impl FnOnce() -> i32) -> Option<i32> {
 
 #[cold]
 fn incomplete_now(fd: i32) -> Option<i32> {
-    if passive() { None } else { failing_descriptor(fd) }
+    if passive() { failing::failing_for_good(fd) } else { failing_descriptor(fd) }
 }

@@ -19,7 +19,8 @@ use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::spawns::passive;
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, inodes,
-    ledger, life, public_sync_point, quiesce, release_point, table, thresholds, transition,
+    ledger, life, passed_for_good, public_sync_point, quiesce, release_point, table, thresholds,
+    transition,
 };
 use crate::arch;
 use crate::floor::copy;
@@ -90,7 +91,7 @@ pub fn passes(fd: i32, len: usize) -> Option<Pass> {
 /// The other reads.
 pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
     if passive_for_good() {
-        return Outcome::PassThrough(Pass::nothing_by(fd));
+        return passed_for_good(Some(fd), Pass::nothing_by(fd));
     }
     if let Some(pass) = passes(fd, len) {
         return Outcome::PassThrough(pass);
@@ -181,7 +182,7 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     if passive() {
-        return Outcome::PassThrough(Pass::nothing_by(fd));
+        return passed_for_good(Some(fd), Pass::nothing_by(fd));
     }
     if copy::is_refused() {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));

@@ -13,7 +13,7 @@ use super::life::incomplete;
 use super::spawns::passive;
 use super::{
     AtOnce, Kind, Outcome, Pass, changes, concerns, disturbed, enter, enter_alone,
-    is_append_placed, is_followed, quiesce, release_point, sharing, table,
+    is_append_placed, is_followed, passed_for_good, quiesce, release_point, sharing, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::errno::fail;
@@ -88,7 +88,7 @@ pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
 #[cold]
 fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     if passive() {
-        return Outcome::PassThrough(Pass::NOTHING);
+        return passed_for_good(is_news(whence).then_some(fd), Pass::NOTHING);
     }
     if whence == libc::SEEK_SET
         && offset > POSITION_MAX

@@ -1,16 +1,16 @@
 //! Whether there is room for what waits: on the disk, and below the largest size of a file.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::auto;
 use super::file::{Held, OpenFile, SERVED_LATE};
 use super::handle::{detach, give_up};
 use super::process::EPOCH;
+use super::{auto, entries};
 use crate::floor::atomic::count;
 use crate::floor::clock::now_ms;
 use crate::floor::sys;
@@ -86,9 +86,28 @@ pub(super) fn is_disk_nearly_full(file: &OpenFile, held: &Held) -> bool {
     is_full
 }
 
-/// Whether the file system lets the file grow so far beyond `position` that no write that waits could
+/// Whether somebody else has limited the size of files, as of the last look.
+#[unsafe(link_section = ".data")]
+static LIMITED: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody else has limited the size of files meanwhile. What was accepted before does not meet that limit: the
+/// guard, which is under none, writes it. By a write of this process the kernel would end it.
+pub(super) fn look_for_limit() -> bool {
+    LIMITED.store(!sys::file_size_unlimited(), Relaxed);
+    is_limited()
+}
+
+/// The same, as of the last look. Without a guard nobody else can write.
+pub(super) fn is_limited() -> bool {
+    LIMITED.load(Relaxed) && entries::guarded()
+}
+
+/// Whether the file system, and a limit, let the file grow so far beyond `position` that no write that waits could
 /// meet its largest size. An offset that others share is left alone.
 pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
+    if is_limited() {
+        return false;
+    }
     if file.is_from_outside()
         || position + file.attachment.mapped().1 <= file.grows_to.load(Relaxed)
     {

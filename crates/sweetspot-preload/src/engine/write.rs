@@ -27,8 +27,8 @@ use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::spawns::{forking, passive};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
-    enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, public_sync_point,
-    quiesce, release_point, table, transition,
+    enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, passed_for_good,
+    public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -130,7 +130,7 @@ pub fn passes(fd: i32, len: usize) -> Option<Pass> {
 /// The other writes.
 pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     if passive_for_good() {
-        return Outcome::PassThrough(Pass::NOTHING);
+        return passed_for_good(Some(fd), Pass::NOTHING);
     }
     if let Some((file, word)) = file::open_file(fd) {
         let is_simple = !ledger::may_be_waiting() && !flush::any_failed();
@@ -173,7 +173,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
             // Nobody has been told of its descriptors.
             changes::writing(fd, kind == Kind::WriteAt);
         }
-        return Outcome::PassThrough(Pass::NOTHING);
+        return passed_for_good(Some(fd), Pass::NOTHING);
     }
     if entries::is_fork_unseen() {
         super::children::forked_unseen();
@@ -462,6 +462,10 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         }
         update_window(file, at, buffer, answer as u64);
         inodes::wrote(file);
+    }
+    match answer < len as isize {
+        true => inodes::not_written(),
+        false => inodes::is_written_again(),
     }
     file.reopen_cursor();
     if !is_known {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,6 +34,16 @@ impl Left {
     }
 }
 
+/// Changes the last byte of a file, of which the times say nothing: some file systems keep whole seconds.
+fn change_unseen(path: &Path) {
+    let file = File::options().write(true).open(path).unwrap();
+    let before = file.metadata().unwrap();
+    file.write_at(CHANGE, before.len() - CHANGE.len() as u64).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+}
+
+const CHANGE: &[u8] = b"N";
+
 /// Runs the victim while others have its descriptor 1. None: nothing can be mounted.
 fn run(program: &Path, way: &str) -> Option<Left> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("asked-{way}"));
@@ -54,10 +65,15 @@ fn run(program: &Path, way: &str) -> Option<Left> {
     let mut victim = Victim { child, step, disk: disk.0.clone() };
     victim.fill();
     victim.await_step(3);
+    if way == "arrived" {
+        change_unseen(&path);
+    }
     fs::remove_file(victim.filler()).unwrap();
     victim.go_on(4);
     let output = victim.end();
-    assert!(output.status.success(), "{way}: {output:?}");
+    // 74: what it was told is not in its file.
+    let expected = if matches!(way, "locked" | "rights") { 74 } else { 0 };
+    assert_eq!(output.status.code(), Some(expected), "{way}: {output:?}");
     let said = fs::read_to_string(&log).unwrap();
     let (said, records) = said.trim_end().rsplit_once('\n').expect("lines");
     let mut content = Vec::new();
@@ -74,7 +90,8 @@ fn run(program: &Path, way: &str) -> Option<Left> {
 fn what_follows_from_bytes_that_cannot_be_written_fails() {
     let _turn = turn();
     let program = victim("asked", "asks_unwritten");
-    for way in ["end", "size", "statx", "own-end", "own-size", "flags", "stream", "start"] {
+    for way in ["end", "size", "statx", "own-end", "own-size", "flags", "append", "stream", "start"]
+    {
         let Some(left) = run(&program, way) else {
             return test_start::skip("mounting a file system needs root");
         };
@@ -115,9 +132,44 @@ fn a_limit_that_is_set_while_a_disk_is_full_is_met() {
 #[test]
 fn an_exec_that_fails_while_a_disk_is_full_loses_nothing() {
     let _turn = turn();
-    let Some(left) = run(&victim("became", "asks_unwritten"), "exec") else {
+    for way in ["exec", "exec-name"] {
+        let Some(left) = run(&victim("became", "asks_unwritten"), way) else {
+            return test_start::skip("mounting a file system needs root");
+        };
+        let said = "written 1 0\nsync -1 28";
+        assert_eq!(left.said, format!("{way} -1 2\n{said}"), "once, as natively at the write");
+        assert!(
+            left.is_whole() && left.saved == 0 && !left.warned,
+            "{way}: {} bytes",
+            left.content.len()
+        );
+    }
+}
+
+/// What could not be written by then is not tried again, so no later call on that descriptor goes on as if it were there.
+#[test]
+fn the_end_of_buffering_while_a_disk_is_full_is_not_the_end_of_the_error() {
+    let _turn = turn();
+    for way in ["locked", "rights"] {
+        let Some(left) = run(&victim("ended", "asks_unwritten"), way) else {
+            return test_start::skip("mounting a file system needs root");
+        };
+        let said = "written 0 28\nsync -1 28\nend -1 duplicate -1 close -1 28 next 1 0";
+        assert_eq!(left.said, format!("{way} 0 0\n{said}"));
+        assert!(left.is_whole() && left.warned, "{way}: {} bytes", left.content.len());
+    }
+}
+
+/// Natively it was written before.
+#[test]
+fn what_has_arrived_does_not_come_again() {
+    let _turn = turn();
+    let Some(left) = run(&victim("arrived", "asks_unwritten"), "arrived") else {
         return test_start::skip("mounting a file system needs root");
     };
-    assert_eq!(left.said, "exec -1 2\nwritten 1 0\nsync -1 28", "once, as natively at the write");
-    assert!(left.is_whole() && left.saved == 0 && !left.warned, "{} bytes", left.content.len());
+    assert_eq!(left.said, "arrived -1 28\nwritten 1 0\nsync 0 0");
+    let whole: Vec<u8> = (0..left.records).flat_map(record).collect();
+    let other = (0..whole.len()).filter(|at| left.content.get(*at) != Some(&whole[*at])).count();
+    assert_eq!((left.content.len(), other), (whole.len(), CHANGE.len()));
+    assert_eq!(left.saved, 0);
 }

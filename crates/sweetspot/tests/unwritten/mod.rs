@@ -86,3 +86,15 @@ fn a_write_that_is_always_interrupted_fails() {
         assert_eq!(first_line(&output), expected, "{size}: {output:?}");
     }
 }
+
+/// Nor does what has nothing to do with it wait for each attempt.
+#[test]
+fn a_file_that_fails_slowly_holds_up_little_else() {
+    let _turn = turn();
+    let Some(far_away) = FarAway::serve("slow") else { return };
+    for size in ["off", "auto", "64K"] {
+        let output = far_away.output("beside", size, Stdio::null());
+        // All of it may wait.
+        assert!(first_line(&output).ends_with("beside it in time: 1"), "{size}: {output:?}");
+    }
+}

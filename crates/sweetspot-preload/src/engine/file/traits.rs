@@ -37,6 +37,13 @@ impl OpenFile {
         }
     }
 
+    /// Whether each transfer is a message to its server.
+    pub fn is_direct_by_server(&self, fd: i32) -> bool {
+        self.is_served(fd)
+            && sys::file_system(fd).is_some_and(|file_system| file_system.is_fuse())
+            && sys::is_direct_by_server(fd)
+    }
+
     /// Whether it is a FIFO, a terminal or a disk that was opened by its path.
     pub fn is_noticed(&self) -> bool {
         self.traits.load(Relaxed) & NOTICED != 0

@@ -1,6 +1,6 @@
 //! The flags of descriptors.
 
-use super::{result, syscall};
+use super::{arguments, call, result, syscall};
 
 /// `fcntl(F_GETFL)`.
 pub fn open_flags(fd: i32) -> Option<i32> {
@@ -18,11 +18,36 @@ fn asked(fd: i32, command: i32) -> Option<i32> {
     (answer >= 0).then_some(answer as i32)
 }
 
-/// Whether a server answers each read of a file by itself, as if it had been opened with `O_DIRECT`
-/// (`FOPEN_DIRECT_IO` of FUSE): the kernel keeps nothing of the file, and so maps nothing of it for several.
-/// Unless the server says that it bears with that (`FUSE_DIRECT_IO_ALLOW_MMAP`, Linux 6.6), which nothing else tells.
-/// The server is not asked.
+/// Whether each read and write of a file reaches its server by itself, as if it had been opened with `O_DIRECT`
+/// (`FOPEN_DIRECT_IO` of FUSE): the kernel keeps nothing of the file, of which something was read or written, and so
+/// maps nothing of it for several, unless the server bears with that (`FUSE_DIRECT_IO_ALLOW_MMAP`, Linux 6.6). Before
+/// Linux 6.5 it does not say what it keeps, and does not try to map what may not be read. The server is not asked.
 pub fn is_direct_by_server(fd: i32) -> bool {
+    match kept_pages(fd) {
+        Some(pages) => pages == 0,
+        None => is_never_mapped(fd),
+    }
+}
+
+/// `cachestat`, on all machines. Of Linux 6.5: libc has no name for it.
+const CACHESTAT: i64 = 451;
+
+/// How many pages of a file the kernel keeps, or has kept until it needed the room.
+fn kept_pages(fd: i32) -> Option<u64> {
+    let range = [0_u64; 2];
+    let mut pages = [0_u64; 5];
+    // SAFETY: the kernel reads the range, all of the file, and fills the counts.
+    let answer = unsafe {
+        call(
+            CACHESTAT,
+            arguments([fd as usize, range.as_ptr() as usize, pages.as_mut_ptr() as usize, 0]),
+        )
+    };
+    let [kept, _, _, evicted, _] = pages;
+    (answer == 0).then_some(kept + evicted)
+}
+
+fn is_never_mapped(fd: i32) -> bool {
     /// Any number of bytes is a page.
     const BYTES: usize = 1;
     // SAFETY: a new mapping, which nobody reads, and which ends at once.

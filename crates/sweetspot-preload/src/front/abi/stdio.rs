@@ -173,6 +173,12 @@ fn set_anew(
     }
     dispatch::hand_over(fd);
     changes::moving(fd);
+    if let Some(errno) = life::incomplete(fd) {
+        // SAFETY: an open stream of the program's, which it gives away in any case.
+        unsafe { fclose(stream) };
+        set_errno(errno);
+        return core::ptr::null_mut();
+    }
     let answer = next();
     deaths::may_have_learned();
     if !answer.is_null() {
@@ -218,12 +224,17 @@ macro_rules! fdopens {
         fn $name(fd: c_int, mode: *const c_char) -> *mut c_void, next => {
             // For appending it sets O_APPEND.
             dispatch::hand_over(fd);
+            let appends = mode_of(mode).first() == Some(&b'a');
+            if appends && let Some(errno) = life::incomplete(fd) {
+                set_errno(errno);
+                return core::ptr::null_mut();
+            }
             let stream = next(fd, mode);
             let mode = mode_of(mode);
             if !stream.is_null() && mode != b"r" {
                 engine::streams::lead_to(fd);
             }
-            if !stream.is_null() && mode.first() == Some(&b'a') {
+            if !stream.is_null() && appends {
                 dispatch::flags_set(fd, libc::O_APPEND);
             }
             made(stream, mode);

@@ -70,12 +70,12 @@ impl Target {
     pub fn may_be_run(self) -> bool {
         let (folder, path) = match self {
             Target::At(folder, path) => (folder, path),
-            Target::InPath(name)
-                if readable_text(name).is_some_and(|name| name.contains(&b'/')) =>
-            {
-                (libc::AT_FDCWD, name)
-            }
-            Target::InPath(_) | Target::Open(_) | Target::Unknown => return true,
+            Target::InPath(name) => match readable_text(name) {
+                Some(text) if text.contains(&b'/') => (libc::AT_FDCWD, name),
+                Some(text) => return find_in_path(text, |_| Some(())).is_some(),
+                None => return true,
+            },
+            Target::Open(_) | Target::Unknown => return true,
         };
         // SAFETY: a bad address is an error.
         unsafe { sys::syscall!(SYS_faccessat, folder as isize, path, libc::X_OK) == 0 }
@@ -87,6 +87,32 @@ fn own_path_folders() -> impl Iterator<Item = &'static [u8]> {
     const NAME: &[u8] = b"PATH=";
     let given = variable(own_environment(), NAME).map(|path| &path[NAME.len()..]);
     given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':')
+}
+
+/// What `look` says first, of the files of that name in these folders that can be executed.
+fn find_in_path<R>(text: &[u8], look: impl Fn(*const c_char) -> Option<R>) -> Option<R> {
+    const BYTES: usize = libc::PATH_MAX as usize;
+    let mut path = [0u8; BYTES];
+    for folder in own_path_folders() {
+        let len = folder.len() + 1 + text.len();
+        if len >= BYTES {
+            continue;
+        }
+        path[..folder.len()].copy_from_slice(folder);
+        // An empty folder is this one.
+        path[folder.len()] = b'/';
+        path[folder.len() + 1..len].copy_from_slice(text);
+        path[len] = 0;
+        let start = usize::from(folder.is_empty());
+        let path = path[start..].as_ptr();
+        // SAFETY: a string that ends with zero.
+        let can_be_executed =
+            unsafe { sys::syscall!(SYS_faccessat, libc::AT_FDCWD as isize, path, libc::X_OK) == 0 };
+        if can_be_executed && let Some(found) = look(path.cast()) {
+            return Some(found);
+        }
+    }
+    None
 }
 
 /// Calls `start` with the environment in which the program is to be started; `None`: as given.
@@ -244,39 +270,18 @@ impl File {
     /// The first file of that name, in the folders of `PATH`, that can be executed.
     #[inline(never)]
     fn in_path(name: *const c_char) -> Option<File> {
-        const BYTES: usize = libc::PATH_MAX as usize;
         let text = readable_text(name)?;
         if text.contains(&b'/') {
             // SAFETY: a C string.
             return unsafe { File::open(libc::AT_FDCWD, name) }.ok();
         }
-        let mut path = [0u8; BYTES];
-        for folder in own_path_folders() {
-            let len = folder.len() + 1 + text.len();
-            if len >= BYTES {
-                continue;
-            }
-            path[..folder.len()].copy_from_slice(folder);
-            // An empty folder is this one.
-            path[folder.len()] = b'/';
-            path[folder.len() + 1..len].copy_from_slice(text);
-            path[len] = 0;
-            let start = usize::from(folder.is_empty());
-            let path = path[start..].as_ptr();
-            // SAFETY: a string that ends with zero.
-            let can_be_executed = unsafe {
-                sys::syscall!(SYS_faccessat, libc::AT_FDCWD as isize, path, libc::X_OK) == 0
-            };
-            if can_be_executed {
-                // SAFETY: as above. A folder, too, can seem to be executable.
-                match unsafe { File::open(libc::AT_FDCWD, path.cast()) } {
-                    Ok(file) => return Some(file),
-                    Err(sys::Errno(libc::EACCES)) => {}
-                    Err(_) => return None,
-                }
-            }
-        }
-        None
+        // SAFETY: a string that ends with zero. A folder, too, can seem to be executable.
+        let open = |path| match unsafe { File::open(libc::AT_FDCWD, path) } {
+            Ok(file) => Some(Some(file)),
+            Err(sys::Errno(libc::EACCES)) => None,
+            Err(_) => Some(None),
+        };
+        find_in_path(text, open).flatten()
     }
 
     /// Reads what is there, at most the whole buffer.

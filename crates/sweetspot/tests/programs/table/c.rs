@@ -979,7 +979,8 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "calls that wait until others have acted",
         build: &[C("told_late")],
-        command: "for way in close dup2 dup3 limit refused short number appended printed logged; do \
+        command: "for way in close dup2 dup3 limit refused short placed cut accepted number appended printed \
+            logged; do \
             $RUN $BIN/c/told_late $way; done",
         long: true,
         ..DEFAULT
