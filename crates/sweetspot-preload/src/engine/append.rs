@@ -169,7 +169,7 @@ fn write_through(file: &'static OpenFile, committed: &Committed, len: u64) {
 /// Puts bytes into the window, as far as it holds that part of the file. What lies beyond its end
 /// is read when it is needed. The lock is held and the cursor closed.
 #[inline(never)]
-pub(super) fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
+fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
     let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
     let (from, to) = (at.max(window_at), (at + len).min(window_at + window_len));
     if window_len == 0 || from >= to {
@@ -186,5 +186,32 @@ pub(super) fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u6
     };
     if bad {
         file.window_len.store(0, Relaxed);
+    }
+}
+
+/// Puts bytes that are about to be written at `at` into the window, if it holds all of that place: where they are to be
+/// written from, as another thread may change the program's own meanwhile. The lock is held and the cursor closed.
+pub(super) fn put_into_window(
+    file: &OpenFile,
+    at: u64,
+    buffer: *const u8,
+    len: u64,
+) -> Option<*const u8> {
+    let in_window = at.wrapping_sub(file.window_at.load(Relaxed));
+    let room = file.window_len.load(Relaxed).checked_sub(in_window)?;
+    if len > room || len == 0 {
+        return None;
+    }
+    update_window(file, at, buffer, len);
+    let is_there = file.window_len.load(Relaxed) != 0;
+    is_there.then(|| (file.window.load(Relaxed) + in_window) as *const u8)
+}
+
+/// From `at` on, the window is not as the file is any more, if it holds anything of these bytes there. The lock is held
+/// and the cursor closed.
+pub(super) fn cut_window(file: &OpenFile, at: u64, len: u64) {
+    let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
+    if at < window_at + window_len && at.saturating_add(len) > window_at {
+        file.window_len.store(at.saturating_sub(window_at), Relaxed);
     }
 }

@@ -14,7 +14,9 @@ use sweetspot_core::ledger::{Counter, Entry, write_buffer_start};
 use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
-use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
+use super::append::{
+    Append, LAST_WRITTEN, append, cut_window, is_append_due, put_into_window, stamp_order,
+};
 use super::attach::{ask, attach, enlarge, wants_more};
 use super::dirty::{flush_all, take_off};
 use super::failing::may_be_failing;
@@ -445,13 +447,20 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
     let at = file.take_position();
     // Where the kernel knows the position, it is to know it afterwards, too: see `leave_offset`.
     let is_known = file.kernel_at.load(Relaxed) == at;
+    // No positioned hit before they are in the file.
+    let epoch = file.epoch.swap(0, Relaxed);
+    let source = put_into_window(file, at, buffer, len as u64).unwrap_or(buffer);
     // SAFETY: the kernel checks the program's memory.
     let answer = unsafe {
         match is_known {
-            true => sys::write(fd, buffer, len),
-            false => sys::write_at(fd, buffer, len, at),
+            true => sys::write(fd, source, len),
+            false => sys::write_at(fd, source, len, at),
         }
     };
+    if source == buffer || answer < len as isize {
+        cut_window(file, at, len as u64);
+    }
+    file.epoch.store(epoch, Relaxed);
     file.count(Counter::PassedWrites, 1);
     written_through(answer.max(0) as u64);
     if answer > 0 {
@@ -460,7 +469,6 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         if is_known {
             file.kernel_at.store(at + answer as u64, Relaxed);
         }
-        update_window(file, at, buffer, answer as u64);
         inodes::wrote(file);
     }
     match answer < len as isize {
