@@ -77,6 +77,7 @@ fn write_at_base(
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
+    entry.begun_ns.store(sys::wall_clock_ns(), SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let base = entry.base.load(SeqCst);
     let Some(target) = its_own else {
@@ -131,6 +132,7 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
         entry.arrived.fetch_add(seen, SeqCst);
     }
     entry.before.store(next, SeqCst);
+    entry.begun_ns.store(sys::wall_clock_ns(), SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let left = whole.from(entry.arrived.load(SeqCst));
     if is_resumed {
