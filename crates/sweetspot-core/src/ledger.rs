@@ -116,8 +116,6 @@ pub struct Header {
     pub processes: AtomicU32,
     /// File records handed out (may run past [`FILES_MAX`]).
     pub files: AtomicU32,
-    /// The thread of the guard that writes to files (the reaper); 0: none has begun.
-    pub guard_writer: AtomicU32,
     /// Pending order stamps handed out.
     pub order: AtomicU64,
     /// Boot time identity of the maker, for `recover`: /proc/sys/kernel/random/boot_id, folded.
@@ -383,6 +381,8 @@ pub struct Entry {
     pub flushing: AtomicU32,
     /// The thread of the program that has begun the last flush.
     pub flusher: AtomicU32,
+    /// The thread of the guard that has taken what is pending.
+    pub taker: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
     /// Who has opened it, as far as its process knows (`openers`).

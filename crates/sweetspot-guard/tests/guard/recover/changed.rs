@@ -83,6 +83,54 @@ fn a_file_that_was_renamed_is_finished_and_what_has_its_name_is_not_touched() {
 }
 
 #[test]
+fn a_file_that_is_moved_to_another_folder_while_bytes_wait_is_found_there() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let state = tempfile::tempdir().unwrap();
+    let settings = Settings { notes: vec![state.path().to_owned()], ..Settings::default() };
+    let program = Program::start(&folder.0, &settings);
+    let client = Client::look(&program.ledger);
+    let guard = client.guard();
+    let [data, moved] = ["data", "other/moved"].map(|name| folder.join(name));
+    std::fs::create_dir(folder.join("other")).unwrap();
+    let words = shared::<1>();
+    let child = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let writer = client.ask(open_new(&data), &data, 4096, Lie::None);
+        writer.append(b"bytes");
+        // As the library does when something begins to wait. The guard leaves alone who works.
+        let header = &client.ledger.header;
+        words[0].store(1, SeqCst);
+        loop {
+            header.clock_wanted.store(CLOCK_WANTED, SeqCst);
+            client.wake();
+            let word = writer.entry.word.load(SeqCst);
+            let _ = writer.entry.word.compare_exchange(word, word ^ (1 << 40), SeqCst, SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    until("it has written", || words[0].load(SeqCst) == 1);
+    std::fs::rename(&data, &moved).unwrap();
+    std::fs::write(&data, b"another").unwrap();
+    let note = state.path().join("ledgers").join(program.ledger.file_name().unwrap());
+    let name = moved.to_str().unwrap().as_bytes();
+    until("that is noted", || {
+        std::fs::read(&note).unwrap().windows(name.len()).any(|bytes| bytes == name)
+    });
+    kill(guard);
+    until("its lock is free", || !is_process(guard));
+    kill(child);
+    wait(child);
+    program.end();
+    let noted = noted_ledgers_in(&settings.notes, &folder.0);
+    let pieces = recover_noted(&noted[0], Mode::Finish).unwrap();
+    assert_eq!((&pieces[0].path, &pieces[0].fate), (&moved, &Fate::Written));
+    assert_eq!(std::fs::read(&moved).unwrap(), b"bytes");
+    assert_eq!(std::fs::read(&data).unwrap(), b"another");
+}
+
+#[test]
 fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
     let _alone = alone();
     let write = write_at;
