@@ -48,7 +48,7 @@ use crate::cost::Cost;
 use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot11");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot12");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -116,8 +116,6 @@ pub struct Header {
     pub processes: AtomicU32,
     /// File records handed out (may run past [`FILES_MAX`]).
     pub files: AtomicU32,
-    /// The thread of the guard that writes to files (the reaper); 0: none has begun.
-    pub guard_writer: AtomicU32,
     /// Pending order stamps handed out.
     pub order: AtomicU64,
     /// Boot time identity of the maker, for `recover`: /proc/sys/kernel/random/boot_id, folded.
@@ -383,6 +381,8 @@ pub struct Entry {
     pub flushing: AtomicU32,
     /// The thread of the program that has begun the last flush.
     pub flusher: AtomicU32,
+    /// The thread of the guard that has taken what is pending.
+    pub taker: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
     /// Who has opened it, as far as its process knows (`openers`).
@@ -404,6 +404,8 @@ pub struct Entry {
     /// Likewise, while a flush has begun: where the file ended, or the offset was, just before the write. After one that
     /// failed: where it left the offset.
     pub before: AtomicU64,
+    /// The wall clock just before the write of the last flush, in nanoseconds; 0: it cannot be had.
+    pub begun_ns: AtomicU64,
     /// Size and times as fstat gave them after the last flush or attempt, or when the handle was granted; times of 0:
     /// a server would have to be waited for.
     pub size: AtomicU64,

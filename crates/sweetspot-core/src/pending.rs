@@ -37,7 +37,7 @@
 //!
 //! The word is generic, so that `tests/pending.rs` can run every interleaving of it.
 
-use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use crate::ledger::Ledger;
 
@@ -115,6 +115,31 @@ pub fn waiting_of(word: u64) -> u64 {
 /// Whether any entry of a ledger has bytes that are not in their file.
 pub fn is_anything_pending(ledger: &Ledger) -> bool {
     ledger.entries().iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
+}
+
+/// How many files of a process, or of all, have something that waits.
+pub trait Count {
+    fn add(&self, one: i32);
+}
+
+impl Count for AtomicU32 {
+    #[inline(always)]
+    fn add(&self, one: i32) {
+        self.fetch_add(one as u32, SeqCst);
+    }
+}
+
+/// One file more of which something waits, or one less. Never less in all than in one process, also if that dies in
+/// between: others look at the sum before they look at each, and who clears its slot takes off what stands there.
+#[inline(always)]
+pub fn count_waiting(all: &impl Count, own: &impl Count, more: bool) {
+    if more {
+        all.add(1);
+        own.add(1);
+    } else {
+        own.add(-1);
+        all.add(-1);
+    }
 }
 
 /// The word with another owner.
@@ -240,6 +265,27 @@ mod tests {
         fn swap(&self, expected: u64, new: u64) -> bool {
             self.0.get() == expected && self.0.replace(new) == expected
         }
+    }
+
+    #[test]
+    fn there_is_never_less_in_all_than_in_one_process() {
+        /// One of two counts, and the other one.
+        struct Counted<'a>(&'a [Cell<i32>; 2], usize);
+
+        impl Count for Counted<'_> {
+            fn add(&self, one: i32) {
+                self.0[self.1].set(self.0[self.1].get() + one);
+                let [all, own] = self.0.each_ref().map(Cell::get);
+                assert!(all >= own, "a death here leaves {own} of {all}");
+            }
+        }
+
+        let counts = [Cell::new(0), Cell::new(0)];
+        let (all, own) = (Counted(&counts, 0), Counted(&counts, 1));
+        for more in [true, true, false, true, false, false] {
+            count_waiting(&all, &own, more);
+        }
+        assert_eq!(counts.map(Cell::into_inner), [0, 0]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The files that leave together, in the order of the program's last writes to them. Each is told apart
 /// from those after it before the next one is written: so nobody ever sees both written and their times
 /// the wrong way round.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Apart {
     /// Files that are still to come.
     left: u64,

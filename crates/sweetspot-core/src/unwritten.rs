@@ -21,6 +21,11 @@ pub const FLUSH_TRIED: u32 = 3;
 /// How often what interrupts the writes of a flush is taken for a moment's matter: a server may answer so to each one.
 pub const INTERRUPTED_MAX: u32 = 16;
 
+/// The clock by which the kernel stamps files stands still for a tick (10 ms at most), and may come late.
+const STAMP_AGE_NS_MAX: u64 = 20_000_000;
+/// So long after a flush has looked at the clock its write has begun, unless the kernel has stopped it in between.
+const WRITE_DELAY_NS_MAX: u64 = 250_000;
+
 /// `Entry::is_recalled`: another process has done, without a word to the owner, what writes that wait would undo.
 pub const RECALLED: u32 = 1;
 /// `Entry::is_recalled`: the same, and what waited was asked for in vain, as the guard was stopped, or could not
@@ -55,6 +60,13 @@ impl Left {
     }
 }
 
+/// Whether a flush that began at one time (0: none has, as far as anyone knows) has stamped its file with another.
+fn is_stamp_of(begun_ns: u64, modified_ns: u64) -> bool {
+    let earliest = begun_ns.saturating_sub(STAMP_AGE_NS_MAX);
+    let latest = begun_ns.saturating_add(WRITE_DELAY_NS_MAX);
+    begun_ns != 0 && (earliest..=latest).contains(&modified_ns)
+}
+
 impl Entry {
     /// How the last write of ours left the file, or the last attempt.
     pub fn left(&self) -> Left {
@@ -74,6 +86,23 @@ impl Entry {
     /// Whether the file is as it was left, so that what is pending may follow.
     pub fn is_left_as(&self, now: Left) -> bool {
         self.left().allows(now, self.base.load(Relaxed))
+    }
+
+    /// Whether what is pending may be written to the file by one who finds it later, when its process and the guard are
+    /// dead: nobody has written to it. Its names and its rights may be others by now, but where the program was told.
+    pub fn may_be_recovered_in(&self, now: Left) -> bool {
+        let left = self.left();
+        let is_timed = (left.mtime_ns, left.ctime_ns) != (0, 0);
+        match self.flushing.load(SeqCst) {
+            FLUSH_FAILED => self.is_left_as(now),
+            _ if is_timed => left.has_content_of(now),
+            _ => self.is_left_as(now),
+        }
+    }
+
+    /// Whether a file that was modified at this time has been so by the flush that has begun, and by nobody later.
+    pub fn was_begun_at(&self, modified_ns: u64) -> bool {
+        is_stamp_of(self.begun_ns.load(SeqCst), modified_ns)
     }
 
     /// An attempt to write what is pending has failed, and has left the file so.
@@ -156,6 +185,16 @@ mod tests {
         assert!(!LEFT.has_content_of(Left { size: 0, ..LEFT }));
         assert!(UNTIMED.has_content_of(written), "as far as the size tells");
         assert!(!UNTIMED.has_content_of(Left { size: 101, ..written }));
+    }
+
+    #[test]
+    fn a_flush_is_known_by_the_time_at_which_it_began() {
+        const BEGUN: u64 = 1 << 60;
+        assert!(!is_stamp_of(0, 0), "none has begun");
+        let (early, late) = (BEGUN - STAMP_AGE_NS_MAX, BEGUN + WRITE_DELAY_NS_MAX);
+        let times = [early - 1, early, BEGUN, late, late + 1];
+        let found = times.map(|modified_ns| is_stamp_of(BEGUN, modified_ns));
+        assert_eq!(found, [false, true, true, true, false]);
     }
 
     #[test]

@@ -10,8 +10,9 @@
 //! - the *reaper* sleeps until a process dies, and then writes what that process left. It also writes for
 //!   a living process: what has waited for the maximum age while that process is quiet (`quiet`), and
 //!   what another process wants in its files now. It may block on a slow file system; asks are answered
-//!   meanwhile. It starts with the first ask: before that no death leaves anything, and each thread
-//!   counts towards the user's limit of processes.
+//!   meanwhile, and where it blocks for long another thread takes its place (`reapers`). It starts with the
+//!   first ask: before that no death leaves anything, and each thread counts towards the user's limit of
+//!   processes.
 //!
 //! A third thread (`alone`) starts with the first question whether a description is its process' alone.
 //!
@@ -25,7 +26,9 @@ mod handles;
 mod living;
 mod name;
 mod place;
+mod reapers;
 mod room;
+mod servers;
 mod unseen;
 mod writers;
 
@@ -42,9 +45,10 @@ use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry};
 
 use self::deaths::{Watch, Watched};
 use self::handles::Handles;
+use self::reapers::Reapers;
 use crate::notes::Note;
 use crate::sys::{self, Epoll, Mapping, Resource};
-use crate::{filters, identity, quiet};
+use crate::{filters, identity};
 
 /// As `ps` and `pkill` see it: 15 bytes, the most that the kernel keeps.
 const NAME: &std::ffi::CStr = c"sweetspot-guard";
@@ -127,7 +131,7 @@ fn prepare(
         namespace: identity::pid_namespace()?,
         may_copy,
         descriptors: Resource::Descriptors.limit().map_or(0, |(soft, _)| soft),
-        due: Mutex::default(),
+        reapers: Reapers::default(),
         due_event: sys::Event::new().ok(),
     }));
     if let Some(event) = &guard.due_event {
@@ -149,6 +153,10 @@ struct Held {
     /// The `O_PATH` descriptor, or the copy of the description, plus one; 0: none.
     handle: AtomicI32,
     is_copy: AtomicBool,
+    /// What tells the path by which the file is noted from others.
+    named: AtomicU64,
+    /// The number of the file's device.
+    device: AtomicU64,
     /// Where its write buffer is, from the start of the ledger; 0: none.
     write_buffer_at: AtomicU64,
     write_buffer_bytes: AtomicU64,
@@ -186,8 +194,8 @@ struct Guard {
     may_copy: bool,
     /// As many as this process may have.
     descriptors: u64,
-    /// Takes that are due, and what wakes the reaper for them.
-    due: Mutex<Vec<quiet::Take>>,
+    /// Who writes, and what is due; and what wakes the reaper for that.
+    reapers: Reapers,
     due_event: Option<sys::Event>,
 }
 

@@ -38,10 +38,11 @@
 //!                  REFUSED: final for this open file; DISCARD it when the file is closed.
 //! append           not alive(guard): quiesce, and pass through for good.
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
-//! flush            flushing = 1; pwrite(fd, write buffer, length, base) until all is written; size and
-//!                  times from fstat; CAS word -> flushed(word); flushing = 0.  Where it fails: size and
-//!                  times, flushing = 3, CAS word -> the same bytes; the next try (by whom it may be) only
-//!                  if fstat gives these, else flushing = 2, and nobody tries while the owner lives.
+//! flush            begun_ns = the clock; flushing = 1; pwrite(fd, write buffer, length, base) until all is
+//!                  written; size and times from fstat; CAS word -> flushed(word); flushing = 0.  Where it
+//!                  fails: size and times, flushing = 3, CAS word -> the same bytes; the next try (by whom it
+//!                  may be) only if fstat gives these, else flushing = 2, and nobody tries while the owner
+//!                  lives.
 //! let go           flush; CAS HELD -> RELEASE; poke.  The guard answers OWNED.  The write buffer is
 //!                  kept, so the next ask is cheaper.
 //! close            flush; unmap the write buffer; CAS (any state but FREE) -> DISCARD; poke.  Never

@@ -95,17 +95,20 @@ impl Note {
     }
 
     /// Notes the file that the guard holds for an entry.
-    pub(crate) fn record(&self, entry: usize, handle: impl AsFd, status: Status) -> io::Result<()> {
-        // The handle's path, not what the program says; whole, and seen from here, whatever the program's
-        // root is. A path longer than the kernel tells is unknown.
-        let path = sys::own_path(&handle).map(PathBuf::into_os_string).unwrap_or_default();
-        let path = if path.len() > PATH_BYTES_MAX { OsString::new() } else { path };
+    pub(crate) fn record(&self, entry: usize, path: &OsStr, status: Status) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(RECORD_HEAD_BYTES + path.len());
         for word in Identity::from(status).words().into_iter().chain([path.len() as u64]) {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         bytes.extend_from_slice(path.as_bytes());
         self.file.write_all_at(&bytes, record_at(entry))
+    }
+
+    /// Notes another path of it.
+    pub(crate) fn record_path(&self, entry: usize, path: &OsStr) -> io::Result<()> {
+        let len_at = record_at(entry) + RECORD_HEAD_BYTES as u64 - 8;
+        let len = (path.len() as u64).to_ne_bytes();
+        self.file.write_all_at(&[&len[..], path.as_bytes()].concat(), len_at)
     }
 
     /// Nothing is pending: the note goes.
@@ -122,6 +125,13 @@ impl Note {
             self.remove();
         }
     }
+}
+
+/// The path by which a file is noted: the handle's, not what the program says; whole, and seen from here, whatever the
+/// program's root is. A path longer than the kernel tells is unknown.
+pub(crate) fn path_of(handle: impl AsFd) -> OsString {
+    let path = sys::own_path(&handle).map(PathBuf::into_os_string).unwrap_or_default();
+    if path.len() > PATH_BYTES_MAX { OsString::new() } else { path }
 }
 
 fn record_at(entry: usize) -> u64 {

@@ -4,8 +4,7 @@
 //! noted is finished ([`crate::notes`]).
 //!
 //! The guard has handles; here there is only a path, which nobody trusts. So bytes are written only
-//! where the file at that path is provably the one they were meant for, and unchanged since: the
-//! same device, inode and birth time, and size and times as fstat gave them after the last flush.
+//! to a file that is provably the one they were meant for, and that nobody has written to since (`target`).
 //! Everything else is saved beside, and the caller is told where. What the next run of a job wrote
 //! is never overwritten by its predecessor's bytes.
 //!
@@ -13,6 +12,7 @@
 //! hole in a full memory file system, matters.
 
 mod leftover;
+mod target;
 
 use std::fs::File;
 use std::io;
@@ -32,6 +32,7 @@ use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 pub use self::leftover::{remove_idle, stale_ledgers, stale_ledgers_in};
+use self::target::Target;
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
 use crate::identity::is_same_file;
@@ -368,6 +369,7 @@ impl<'a> Found<'a> {
         let is_believed = noted.is_none() || known.is_some();
         let path = known.map_or_else(|| path_of(entry), |(_, path)| path);
         let target = is_believed.then(|| Target::find(ledger, entry, &path)).flatten();
+        let path = target.as_ref().map_or(path, |target| target.path.clone());
         Found { index, entry, path, is_believed, target }
     }
 }
@@ -386,48 +388,6 @@ fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<(u64, Extent<'a>)> {
     (left.bytes > 0 && is_write_buffer).then_some((base, left))
 }
 
-/// The file that a piece belongs to, proved to be the same and unchanged.
-struct Target {
-    file: File,
-    /// Of the piece, what a write that was cut short brought there.
-    arrived: u64,
-}
-
-impl Target {
-    fn find(ledger: &File, entry: &Entry, path: &Path) -> Option<Target> {
-        if !path.is_absolute() {
-            return None;
-        }
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let is_flushing = entry.flushing.load(Relaxed) == FLUSH_BEGUN;
-        let appends = if entry.place.load(Relaxed) == PLACE_END { libc::O_APPEND } else { 0 };
-        // To be read only where that is needed: it may be writable alone.
-        let access = if is_flushing { libc::O_RDWR } else { libc::O_WRONLY };
-        let file = File::from(sys::open(path, flags | access | appends, 0).ok()?);
-        let status = sys::status(&file).ok()?;
-        let is_same = status.is_regular()
-            && status.device == entry.device.load(Relaxed)
-            && status.inode == entry.inode.load(Relaxed)
-            && status.birth_ns == entry.birth_ns.load(Relaxed);
-        let is_unchanged = entry.is_left_as(status.left());
-        if !is_same || !(is_unchanged || is_flushing) {
-            return None;
-        }
-        let mut arrived = 0;
-        if !is_unchanged {
-            // It died while it wrote these very bytes: the file must end within them, and hold what
-            // came before its end. Anything else was written by somebody else.
-            let (base, extent) = extent(ledger, entry)?;
-            arrived = status.size.checked_sub(base).filter(|len| *len <= extent.bytes)?;
-            let has_shrunk = status.size < entry.size.load(Relaxed);
-            if has_shrunk || !extent.starts_with(&file, base, arrived).ok()? {
-                return None;
-            }
-        }
-        Some(Target { file, arrived })
-    }
-}
-
 /// Writes a piece, or saves it beside, and takes it out of the ledger.
 fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> Fate {
     let Found { index, entry, target, path: original, .. } = found;
@@ -438,11 +398,13 @@ fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> 
     let store = |at: usize, bytes: &[u8]| file.write_all_at(bytes, entry_at + at as u64);
     let write = |target: Target, extent: &Extent<'_>| {
         // If this process is killed too, the next one finds a death inside a flush.
+        store(offset_of!(Entry, begun_ns), &sys::wall_clock_ns().to_ne_bytes())?;
         if entry.place.load(Relaxed) != PLACE_END {
             // Nobody has the shared offset any more.
             store(offset_of!(Entry, before), &base.to_ne_bytes())?;
             store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;
-            return finish::write_and_close(extent, target.file, base);
+            let (left, base) = (extent.from(target.arrived), base + target.arrived);
+            return finish::write_and_close(&left, target.file, base);
         }
         let arrived = entry.arrived.load(Relaxed) + target.arrived;
         let before = sys::status(&target.file)?.size;

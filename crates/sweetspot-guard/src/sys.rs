@@ -191,6 +191,12 @@ pub(crate) fn coarse_clock_ns() -> u64 {
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The wall clock, in nanoseconds.
+pub(crate) fn wall_clock_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}
+
 /// What is at a path; a link is not followed.
 pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
     statx(libc::AT_FDCWD, &c_string(path.as_os_str())?, libc::AT_SYMLINK_NOFOLLOW)

@@ -129,3 +129,13 @@ fn a_program_is_asked_about_its_own_reads() {
 fn a_program_brings_the_memory_into_which_it_reads() {
     check_program("answers", "userfaultfd");
 }
+
+#[test]
+fn a_file_system_that_hangs_holds_up_nobody_who_does_not_use_it() {
+    check_program("hangs", "for_long");
+}
+
+#[test]
+fn a_server_that_takes_its_time_costs_nobody_the_guard() {
+    check_program("hangs", "a_moment");
+}

@@ -14,6 +14,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::pending::{flushed, is_anything_pending, waiting_of};
 
 use super::place::{may_go_on, write_where_it_belongs};
+use super::reapers::{Job, Waiter};
 use super::{DUE, Guard};
 use crate::finish::{self, Extent, Saving};
 use crate::notes::Note;
@@ -30,6 +31,26 @@ pub(super) struct Watched {
     /// 0: the program itself, before it has a slot.
     pub(super) slot: u32,
     pub(super) start_ticks: u64,
+}
+
+impl Watched {
+    /// Whether a slot is this process': another one may have its number by now.
+    fn is_in(&self, slot: &Slot) -> bool {
+        let begun = match slot.ready.load(SeqCst) {
+            1 => Some(slot.start_ticks.load(SeqCst)),
+            // It has not said more than its number.
+            _ => identity::process_stat(self.pid).ok().map(|stat| stat.start_ticks),
+        };
+        slot.pid.load(SeqCst) == self.pid && begun.is_none_or(|begun| begun == self.start_ticks)
+    }
+}
+
+/// Why a piece of a dead process is not finished now.
+enum Later {
+    /// Its file system hangs.
+    Hung,
+    /// That let go, and another thread sees to the rest.
+    Replaced,
 }
 
 /// The processes whose death is waited for.
@@ -81,11 +102,12 @@ impl Looked {
 }
 
 impl Guard {
-    /// The reaper: waits for deaths until nobody is left.
+    /// The reaper: waits for deaths until nobody is left, or another thread is in its place.
     pub(super) fn reap(&self) -> io::Result<()> {
-        self.ledger.header.guard_writer.store(sys::thread_id(), SeqCst);
         let mut naps = Naps::default();
-        loop {
+        // What another one had before it comes first.
+        self.do_all_due();
+        while self.reapers.is_own() {
             let is_of_use = match self.epoll.wait(None)? {
                 Some(id) => self.see_to(id),
                 // Only a filter of system calls answers so.
@@ -96,6 +118,7 @@ impl Guard {
             };
             naps.count(is_of_use);
         }
+        Ok(())
     }
 
     /// Sees to processes that are gone, whatever is answered where deaths are waited for.
@@ -117,12 +140,12 @@ impl Guard {
     /// process ends.
     pub(super) fn see_to(&self, id: u64) -> bool {
         if id == DUE {
-            return self.take_all_due() > 0;
+            return self.do_all_due() > 0;
         }
-        let Some(watched) = self.lock_watch().living.get(&id).map(|(watched, _)| *watched) else {
-            return false;
-        };
-        self.finish(id, watched);
+        let Some(watched) = self.take_up(id) else { return false };
+        if !self.finish(id, watched) {
+            return true;
+        }
         // Only now: a process that is watched is not taken on again under another id.
         self.lock_watch().living.remove(&id);
         if self.is_over() {
@@ -131,17 +154,41 @@ impl Guard {
         true
     }
 
+    /// The process of an id, which is dead: nothing more is waited for.
+    fn take_up(&self, id: u64) -> Option<Watched> {
+        let watch = self.lock_watch();
+        let (watched, pidfd) = watch.living.get(&id)?;
+        self.epoll.remove(pidfd.as_fd());
+        Some(*watched)
+    }
+
+    /// Does what was handed to the reaper, as long as this thread is the one. Says how much.
+    fn do_all_due(&self) -> usize {
+        self.due_event.iter().for_each(sys::Event::clear);
+        let mut done = 0;
+        while let Some(job) = self.reapers.next() {
+            done += 1;
+            match job {
+                Job::Take(take) => self.take(&take),
+                Job::GoOn(taking) => self.go_on(taking),
+                Job::Finish(id) => drop(self.see_to(id)),
+                Job::Step(step) => self.make_step(step),
+            }
+        }
+        done
+    }
+
     pub(super) fn end(&self) -> ! {
         // From here on nobody gets a handle, and a process that looks passes its calls through.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
-        let header = &self.ledger.header;
-        costs::keep(&self.costs, header.boot.load(SeqCst), &header.devices);
         if !is_anything_pending(&self.ledger) {
             if identity::is_same_file(&self.path, &self.file) {
                 let _ = std::fs::remove_file(&self.path);
             }
             self.note.get().into_iter().flatten().for_each(Note::remove);
         }
+        let header = &self.ledger.header;
+        costs::keep(&self.costs, header.boot.load(SeqCst), &header.devices);
         sys::exit_now(0)
     }
 
@@ -161,7 +208,7 @@ impl Guard {
         for (index, slot) in self.ledger.slots.iter().enumerate().skip(1) {
             let pid = slot.pid.load(SeqCst);
             let id = watch.of_slot.get(&(index as u32)).copied().unwrap_or(0);
-            let is_known = watch.living.get(&id).is_some_and(|(watched, _)| watched.pid == pid);
+            let is_known = watch.living.get(&id).is_some_and(|(watched, _)| watched.is_in(slot));
             if pid == 0 || pid == BEING_CLEARED || is_known {
                 continue;
             }
@@ -207,10 +254,11 @@ impl Guard {
         }
     }
 
-    /// Writes everything that a dead process left, gives up its entries and frees its slot.
-    fn finish(&self, id: u64, dead: Watched) {
+    /// Writes everything that a dead process left, gives up its entries and frees its slot. False: something of it lies on
+    /// a file system that hangs, and is seen to later.
+    fn finish(&self, id: u64, dead: Watched) -> bool {
         let slot = &self.ledger.slots[dead.slot as usize];
-        let has_slot = dead.slot != 0 && slot.pid.load(SeqCst) == dead.pid;
+        let has_slot = dead.slot != 0 && dead.is_in(slot);
         let mut left: Vec<(u64, usize, &Entry)> = self
             .entries()
             .filter(|(index, entry)| {
@@ -222,30 +270,47 @@ impl Guard {
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
         let mut looked = Looked::default();
+        let mut is_all = true;
         for (_, index, entry) in left {
-            if self.finish_entry(index, entry, dead.pid, &mut looked).is_ok() {
-                self.give_up(index, entry);
+            let is_given_up = state_of(entry.state.load(SeqCst)) == STATE_DISCARD
+                && waiting_of(entry.word.load(SeqCst)) == 0;
+            if is_given_up {
+                // It may be free at any moment, and somebody else's.
+                self.ask_again(index);
+                continue;
+            }
+            match self.finish_entry((id, dead.pid), index, entry, &mut looked) {
+                Ok(()) => {}
+                Err(Later::Hung) => is_all = false,
+                Err(Later::Replaced) => return false,
             }
         }
-        if has_slot {
+        if has_slot && is_all {
             self.clear_slot(slot, dead.pid);
         }
         // The handles thread frees what was given up.
         self.poke();
+        is_all
     }
 
-    /// Writes what is pending in an entry of a dead process.
+    /// Writes what is pending in an entry of a dead process, and gives it up, unless it could neither be written nor
+    /// saved.
     ///
     /// # Errors
-    /// It could neither be written nor saved, and stays pending.
+    /// Not now, or the rest of the process is another thread's.
     fn finish_entry(
         &self,
+        (id, pid): (u64, u32),
         index: usize,
         entry: &Entry,
-        pid: u32,
         looked: &mut Looked,
-    ) -> io::Result<()> {
+    ) -> Result<(), Later> {
         let held = &self.held[index];
+        let device = held.device.load(SeqCst);
+        // Also of what has nothing pending: another thread may be about to give it up.
+        if self.reapers.is_hung(device, Waiter::Dead(id)) {
+            return Err(Later::Hung);
+        }
         let word = entry.word.load(SeqCst);
         let start = write_buffer_start(entry.base.load(SeqCst));
         let bytes =
@@ -253,34 +318,59 @@ impl Guard {
         let (Some(handle), true) = (held.handle(), bytes > 0) else {
             // Without a handle nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
+            self.give_up(index, entry);
             return Ok(());
         };
         let whole =
             Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
-        let unchanged = looked.may_be_finished(entry, handle);
+        if !self.enter(device, Waiter::Dead(id), || Some(Job::Finish(id))) {
+            return Err(Later::Hung);
+        }
         let is_copy = held.is_copy.load(SeqCst);
+        if self.write_or_save(entry, pid, (handle, is_copy), whole, looked).is_ok() {
+            // From here it has happened.
+            entry.word.store(flushed(word), SeqCst);
+            entry.arrived.store(0, SeqCst);
+            entry.flushing.store(0, SeqCst);
+            self.give_up(index, entry);
+        }
+        self.leave().map(drop).map_err(|replaced| {
+            self.let_go_on(device, replaced);
+            Later::Replaced
+        })
+    }
+
+    /// Writes what is pending in an entry of a dead process, or saves it beside its file.
+    ///
+    /// # Errors
+    /// It stays pending.
+    fn write_or_save(
+        &self,
+        entry: &Entry,
+        pid: u32,
+        (handle, is_copy): (BorrowedFd<'_>, bool),
+        whole: Extent<'_>,
+        looked: &mut Looked,
+    ) -> io::Result<()> {
+        let unchanged = looked.may_be_finished(entry, handle);
         let unchanged = unchanged.and_then(|()| match may_go_on(entry, handle, is_copy) {
             true => Ok(()),
             false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
         });
         let write = |()| write_where_it_belongs(entry, handle, is_copy, None, &whole);
-        let written = unchanged.and_then(write);
-        if written.is_err() {
-            let original = finish::known_path(handle);
-            let (base, extent) = finish::left(entry, whole);
-            let saving = Saving { extent, original: original.as_deref(), pid, base };
-            let folder = self.path.parent().unwrap_or(Path::new("/"));
-            let header = &self.ledger.header;
-            let saved = finish::save_beside(&saving, folder).inspect_err(|_| {
-                header.stuck.fetch_add(1, SeqCst);
-            })?;
-            header.saved_path.store(saved.as_os_str().as_encoded_bytes());
-            header.saved.fetch_add(1, SeqCst);
+        if unchanged.and_then(write).is_ok() {
+            return Ok(());
         }
-        // From here it has happened.
-        entry.word.store(flushed(word), SeqCst);
-        entry.arrived.store(0, SeqCst);
-        entry.flushing.store(0, SeqCst);
+        let original = finish::known_path(handle);
+        let (base, extent) = finish::left(entry, whole);
+        let saving = Saving { extent, original: original.as_deref(), pid, base };
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        let header = &self.ledger.header;
+        let saved = finish::save_beside(&saving, folder).inspect_err(|_| {
+            header.stuck.fetch_add(1, SeqCst);
+        })?;
+        header.saved_path.store(saved.as_os_str().as_encoded_bytes());
+        header.saved.fetch_add(1, SeqCst);
         Ok(())
     }
 
@@ -296,7 +386,7 @@ impl Guard {
                 break;
             }
         }
-        self.ledger.header.ask_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+        self.ask_again(index);
     }
 
     /// Frees a slot and wakes who waits for its dead process.
@@ -316,9 +406,37 @@ impl Guard {
     }
 
     /// Has the handles thread look at what was given up.
-    fn poke(&self) {
+    pub(super) fn poke(&self) {
         let header = &self.ledger.header;
         header.asks.fetch_add(1, SeqCst);
         sys::futex_wake(&header.asks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, AtomicU64};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_the_number_of_a_dead_one_is_another_one() {
+        let own = identity::process_stat(std::process::id()).unwrap().start_ticks;
+        let slot = |ready: u32, ticks: u64| Slot {
+            pid: AtomicU32::new(std::process::id()),
+            ready: AtomicU32::new(ready),
+            start_ticks: AtomicU64::new(ticks),
+            pid_namespace: AtomicU64::new(0),
+            done: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            unseen: AtomicU32::new(0),
+        };
+        let watched = |start_ticks| Watched { pid: std::process::id(), slot: 1, start_ticks };
+        assert!(watched(own).is_in(&slot(1, own)));
+        assert!(!watched(own - 1).is_in(&slot(1, own)), "it has the slot of one that has ended");
+        // What a slot had before is not its own.
+        assert!(!watched(own - 1).is_in(&slot(0, own - 1)), "it has just claimed that");
+        assert!(watched(own).is_in(&slot(0, 0)));
+        assert!(!Watched { pid: 0, ..watched(own) }.is_in(&slot(1, own)));
     }
 }

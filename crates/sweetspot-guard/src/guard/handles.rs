@@ -22,6 +22,7 @@ use super::alone::{Looker, Question};
 use super::deaths::Watched;
 use super::place::note_close;
 use super::room::Room;
+use super::servers::Servers;
 use super::unseen::Asks;
 use super::writers::{Asked, Writers};
 use crate::quiet::{self, Quiet};
@@ -30,11 +31,11 @@ use crate::write_buffers::{WriteBuffer, WriteBuffers};
 
 /// How often the slots of the dead are looked for at most.
 const SWEEP_AGE: Duration = Duration::from_secs(1);
-/// The reaper calls nothing deep.
-const REAPER_STACK_BYTES: usize = 1 << 20;
 /// Until the reaper starts, the guard looks for deaths at intervals of its age divided by this. So it
 /// ends soon after a short program, and does not keep the machine awake beside a long one.
 const LIFE_PER_LOOK: u32 = 4;
+/// A call of the reaper that takes longer than this, and than a step of the clock, does not return, it seems.
+const CALL_TIME_MAX: Duration = Duration::from_millis(20);
 /// At most, and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(4);
@@ -55,6 +56,7 @@ pub(super) struct Handles {
     writers: Writers,
     asks: Asks,
     looker: Looker,
+    servers: Servers,
     naps: Naps,
 }
 
@@ -78,6 +80,7 @@ impl Handles {
             writers: Writers::default(),
             asks: Asks::default(),
             looker: Looker::default(),
+            servers: Servers::default(),
             naps: Naps::default(),
         }
     }
@@ -134,7 +137,8 @@ impl Handles {
         let clock = (!stands).then_some(self.clock_step);
         let look = (self.begun.elapsed() / LIFE_PER_LOOK).clamp(LOOK_MIN, LOOK_MAX);
         let look = (!self.has_reaper).then_some(look);
-        [clock, look].into_iter().flatten().min()
+        let reaper = self.guard.look_after_reaper(self.clock_step.max(CALL_TIME_MAX));
+        [clock, look, reaper].into_iter().flatten().min()
     }
 
     /// Does the reaper's work until it starts.
@@ -150,19 +154,12 @@ impl Handles {
         Ok(())
     }
 
-    /// Starts the reaper unless it runs. What is granted from then on is finished, no matter who dies.
+    /// Starts the reaper unless it runs.
     fn start_reaper(&mut self) -> io::Result<()> {
-        if self.has_reaper {
-            return Ok(());
+        if !self.has_reaper {
+            self.guard.start_reaper()?;
+            self.has_reaper = true;
         }
-        let guard = self.guard;
-        let reaper = move || {
-            // A guard that waits for no death would be worse than none.
-            let _ = guard.reap();
-            sys::exit_now(1)
-        };
-        std::thread::Builder::new().stack_size(REAPER_STACK_BYTES).spawn(reaper)?;
-        self.has_reaper = true;
         Ok(())
     }
 
@@ -179,6 +176,7 @@ impl Handles {
         if !self.guard.is_found() {
             self.guard.recall_all();
         }
+        self.guard.note_new_names();
         let waits = self.look_for_the_quiet();
         let is_wanted = wanted == CLOCK_WANTED || waits;
         let next = if is_wanted { CLOCK_UNWANTED } else { CLOCK_STANDS };
@@ -196,7 +194,7 @@ impl Handles {
             word: entry.word.load(SeqCst),
         });
         let (waits, due) = self.quiet.look(Instant::now(), words);
-        guard.hand_over(due);
+        guard.hand_over_takes(due);
         waits
     }
 
@@ -238,14 +236,15 @@ impl Handles {
         match state_of(word) {
             STATE_ASKED if entry.place.load(SeqCst) == PLACE_NOWHERE => {
                 let asked = self.look_whether_alone(index, entry, word);
-                let refused = asked.err().map(|Refused| next_state(word, STATE_REFUSED));
+                let refused = asked.err().map(|_| next_state(word, STATE_REFUSED));
                 let refuse = |next| entry.state.compare_exchange(word, next, SeqCst, SeqCst);
                 let _ = refused.map(refuse);
             }
             STATE_ASKED => {
                 let state = match self.grant(index, entry) {
                     Ok(()) => STATE_HELD,
-                    Err(Refused) => STATE_REFUSED,
+                    Err(Refused::ForGood) => STATE_REFUSED,
+                    Err(Refused::Later) => return,
                 };
                 let next = next_state(word, state);
                 let answer = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
@@ -299,7 +298,7 @@ impl Handles {
         let (owner, pid) = self.owner(slot)?;
         if self.asks.are_refused(self.guard, (owner, pid), slot) {
             entry.is_recalled.store(RECALLED, SeqCst);
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
@@ -312,6 +311,7 @@ impl Handles {
         let held = &self.guard.held[index];
         held.owner.store(owner, SeqCst);
         held.is_copy.store(is_copy, SeqCst);
+        held.device.store(entry.device.load(SeqCst), SeqCst);
         held.handle.store(handle.into_raw_fd() + 1, SeqCst);
         Ok(())
     }
@@ -327,24 +327,20 @@ impl Handles {
         let guard = self.guard;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         if !guard.leaves_reserve(handle) || !guard.is_found() {
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
-        let status = sys::status(handle)?;
+        let status = self.servers.look(guard, index, handle, is_copy)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
             && status.inode == entry.inode.load(SeqCst);
         if !is_it {
-            return Err(Refused);
-        }
-        if !is_copy {
-            // A copy is open for writing, whatever may be opened.
-            sys::may_write(handle)?;
+            return Err(Refused::ForGood);
         }
         // If it lives now, its number was its own all along.
         let lives =
             guard.lock_watch().living.get(&owner).is_some_and(|(_, fd)| !sys::is_dead(fd.as_fd()));
         if !lives {
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
         let appends = entry.open_flags.load(SeqCst) as i32 & libc::O_APPEND != 0;
         let handle_fd = handle.as_fd();
@@ -354,9 +350,9 @@ impl Handles {
             Some(false) => {}
             Some(true) => {
                 entry.is_recalled.store(RECALLED, SeqCst);
-                return Err(Refused);
+                return Err(Refused::ForGood);
             }
-            None => return Err(Refused),
+            None => return Err(Refused::ForGood),
         }
         guard.note(index, handle, status)?;
         let write_buffer = self.write_buffer(index, entry.write_buffer_bytes.load(SeqCst))?;
@@ -371,11 +367,11 @@ impl Handles {
     /// seccomp, a process that may not be looked at).
     fn copy(&self, owner: u64, fd: i32) -> Result<OwnedFd, Refused> {
         let watch = self.guard.lock_watch();
-        let (_, pidfd) = watch.living.get(&owner).ok_or(Refused)?;
+        let (_, pidfd) = watch.living.get(&owner).ok_or(Refused::ForGood)?;
         let copy = sys::copy_of(pidfd.as_fd(), fd)?;
         match sys::open_flags(&copy)? & libc::O_ACCMODE {
             libc::O_WRONLY | libc::O_RDWR => Ok(copy),
-            _ => Err(Refused),
+            _ => Err(Refused::ForGood),
         }
     }
 
@@ -384,7 +380,7 @@ impl Handles {
         let guard = self.guard;
         let slot = &guard.ledger.slots[slot_index as usize];
         if slot.ready.load(SeqCst) != 1 {
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
         let pid = slot.pid.load(SeqCst);
         let start_ticks = slot.start_ticks.load(SeqCst);
@@ -410,20 +406,20 @@ impl Handles {
         }
         self.drop_write_buffer(index);
         if wanted_bytes > BUFFER_BYTES_MAX {
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
-        let bytes = self.write_buffers.bytes_for(wanted_bytes).ok_or(Refused)?;
+        let bytes = self.write_buffers.bytes_for(wanted_bytes).ok_or(Refused::ForGood)?;
         if self.write_buffers.taken_bytes() + bytes
             > self.room.bytes(self.guard, &self.write_buffers)
         {
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
-        let write_buffer = self.write_buffers.take(bytes).ok_or(Refused)?;
+        let write_buffer = self.write_buffers.take(bytes).ok_or(Refused::ForGood)?;
         if sys::allocate(&self.guard.file, WRITE_BUFFERS_AT + write_buffer.at, write_buffer.bytes)
             .is_err()
         {
             self.write_buffers.give_back(write_buffer);
-            return Err(Refused);
+            return Err(Refused::ForGood);
         }
         held.write_buffer_at.store(WRITE_BUFFERS_AT + write_buffer.at, SeqCst);
         held.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
@@ -458,7 +454,11 @@ impl Handles {
 /// The slot and the descriptor for which an entry asks.
 fn asker(entry: &Entry) -> Result<(u32, i32), Refused> {
     let (slot, fd) = (entry.slot.load(SeqCst), entry.fd.load(SeqCst));
-    if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 { Err(Refused) } else { Ok((slot, fd)) }
+    if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
+        Err(Refused::ForGood)
+    } else {
+        Ok((slot, fd))
+    }
 }
 
 /// Opens a handle on the file of a descriptor.
@@ -467,17 +467,22 @@ fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
     // The bits of the link are those of the description: what the program may not write, nobody
     // writes for it.
     if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
-        return Err(Refused);
+        return Err(Refused::ForGood);
     }
     Ok(sys::open(&link, libc::O_PATH, 0)?)
 }
 
-/// A handle is not granted. The file's calls pass through, and nobody reads more than that.
+/// Why a handle is not granted: the file's calls pass through.
 #[derive(Debug)]
-pub(super) struct Refused;
+pub(super) enum Refused {
+    /// Nobody reads more than that.
+    ForGood,
+    /// So far: a file system keeps the answer. The entry will be asked for again.
+    Later,
+}
 
 impl From<io::Error> for Refused {
     fn from(_: io::Error) -> Refused {
-        Refused
+        Refused::ForGood
     }
 }

@@ -4,6 +4,7 @@
 //! Invariant: of one process all is written or nothing, as it was at one moment; the process and the
 //! guard exclude each other by the owner in the entry's word.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,27 +17,27 @@ use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED};
 
 use super::Guard;
 use super::place::{may_go_on, note_error, note_stopped, write_where_it_belongs};
+use super::reapers::{Job, Waiter};
 use crate::finish::Extent;
 use crate::quiet;
 use crate::sys::{self, Status};
 
-impl Guard {
-    /// Writes for processes that live and are quiet. Says for how many.
-    pub(super) fn take_all_due(&self) -> usize {
-        self.due_event.iter().for_each(sys::Event::clear);
-        let due = std::mem::take(&mut *self.lock_due());
-        due.iter().for_each(|take| self.take(take));
-        due.len()
-    }
+/// What was taken of a process, and is being written.
+pub(super) struct Taking {
+    /// Still to be written, in this order: entries, with their words.
+    left: VecDeque<(usize, u64)>,
+    /// Written, or not: they are given back together.
+    done: Vec<(usize, u64, Written)>,
+    apart: Apart,
+}
 
+/// How a file was left, if its file system describes it.
+type Written = io::Result<Option<Status>>;
+
+impl Guard {
     /// Hands takes to the reaper.
-    pub(super) fn hand_over(&self, takes: Vec<quiet::Take>) {
-        if let Some(event) = &self.due_event
-            && !takes.is_empty()
-        {
-            self.lock_due().extend(takes);
-            event.raise();
-        }
+    pub(super) fn hand_over_takes(&self, takes: Vec<quiet::Take>) {
+        self.hand_over(takes.into_iter().map(Job::Take));
     }
 
     /// Has what waits in processes written for which somebody asked so, and says how many they are.
@@ -50,13 +51,8 @@ impl Guard {
             }
         }
         let count = takes.len();
-        self.hand_over(takes);
+        self.hand_over_takes(takes);
         count
-    }
-
-    fn lock_due(&self) -> std::sync::MutexGuard<'_, Vec<quiet::Take>> {
-        // As with `watch`.
-        self.due.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// What is to be taken of the process of a slot, whether it is quiet or not. Words of which nothing
@@ -79,49 +75,75 @@ impl Guard {
     }
 
     /// Writes all that was seen to wait in one process: all of it is taken before the first is written,
-    /// or nothing, so that what others see is what the program had written at one moment.
-    fn take(&self, take: &quiet::Take) {
+    /// or nothing, so that what others see is what the program had written at one moment. What lies on a file system that
+    /// hangs is not seen by anyone, and waits.
+    pub(super) fn take(&self, take: &quiet::Take) {
         let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
         for (index, word) in take {
-            let is_there = |entry: &&Entry| match length_of(*word) {
-                0 => entry.word.load(SeqCst) == *word,
-                _ => pending::take(&entry.word, *word),
+            let hangs = || self.reapers.is_hung(self.device_of(*index), Waiter::Take);
+            let is_left = length_of(*word) == 0 || hangs();
+            let is_there = |entry: &&Entry| match is_left {
+                true => entry.word.load(SeqCst) == *word,
+                false => pending::take(&entry.word, *word),
             };
             let Some(entry) = self.ledger.entries().get(*index).filter(is_there) else {
                 // It has gone on meanwhile, and sees to it by itself, or anyone who asked asks again.
                 taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
                 return;
             };
-            if length_of(*word) > 0 {
+            if !is_left {
                 taken.push((entry, *index, *word));
             }
         }
         taken.sort_unstable_by_key(|(entry, ..)| entry.order.load(SeqCst));
         let last = taken.last().map_or(0, |(entry, ..)| entry.written_ns.load(SeqCst));
-        let mut apart = Apart::new(taken.len() as u64, last);
-        let write = |&(entry, index, word): &(&Entry, usize, u64)| {
-            self.write_taken(index, entry, word, &mut apart)
-        };
-        let written: Vec<_> = taken.iter().map(write).collect();
-        for ((entry, _, word), written) in taken.iter().zip(written) {
-            if let Ok(left) = &written {
-                left.iter().for_each(|left| entry.note_left(left.left()));
-                entry.flushing.store(0, SeqCst);
-            }
-            give_back(entry, *word, written.is_ok());
+        let apart = Apart::new(taken.len() as u64, last);
+        let left = taken.iter().map(|(_, index, word)| (*index, *word)).collect();
+        self.go_on(Taking { left, done: Vec::new(), apart });
+    }
+
+    /// Writes the rest of what was taken, and gives all of it back.
+    pub(super) fn go_on(&self, mut taking: Taking) {
+        let entries = self.ledger.entries();
+        let taker = sys::thread_id();
+        let done = taking.done.iter().map(|(index, ..)| index);
+        for index in taking.left.iter().map(|(index, _)| index).chain(done) {
+            entries[*index].taker.store(taker, SeqCst);
         }
+        while let Some((index, word)) = taking.left.pop_front() {
+            let (entry, device, mut apart) =
+                (&entries[index], self.device_of(index), taking.apart.clone());
+            let mut rest = Some(taking);
+            if !self.enter(device, Waiter::Take, || rest.take().map(Job::GoOn)) {
+                give_back(entry, word, false);
+                let Some(left) = rest else { return };
+                taking = left;
+                continue;
+            }
+            let written = self.write_taken(index, entry, word, &mut apart);
+            match self.leave() {
+                Ok(Some(Job::GoOn(left))) => taking = Taking { apart, ..left },
+                Ok(_) => return,
+                Err(replaced) => {
+                    end_take(entry, word, &written);
+                    return self.let_go_on(device, replaced);
+                }
+            }
+            taking.done.push((index, word, written));
+        }
+        for (index, word, written) in &taking.done {
+            end_take(&entries[*index], *word, written);
+        }
+    }
+
+    fn device_of(&self, index: usize) -> u64 {
+        self.held[index].device.load(SeqCst)
     }
 
     /// Writes what was taken of one file. Returns the file as it is then, with a time by which it is told
     /// from those that follow; `None` where the file system does not describe it. What cannot be written
     /// goes on waiting: the program learns it at its next call.
-    fn write_taken(
-        &self,
-        index: usize,
-        entry: &Entry,
-        word: u64,
-        apart: &mut Apart,
-    ) -> io::Result<Option<Status>> {
+    fn write_taken(&self, index: usize, entry: &Entry, word: u64, apart: &mut Apart) -> Written {
         let held = &self.held[index];
         let handle = held.handle().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
@@ -189,6 +211,15 @@ impl Guard {
             && (flags & libc::O_APPEND != 0) == (entry.place.load(SeqCst) == PLACE_END);
         is_it.then(|| copy.into())
     }
+}
+
+/// Gives back what was written of one file, or could not be.
+fn end_take(entry: &Entry, word: u64, written: &Written) {
+    if let Ok(left) = written {
+        left.iter().for_each(|left| entry.note_left(left.left()));
+        entry.flushing.store(0, SeqCst);
+    }
+    give_back(entry, word, written.is_ok());
 }
 
 /// Gives an entry back, and wakes who waits for it.

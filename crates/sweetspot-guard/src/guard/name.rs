@@ -6,18 +6,24 @@
 //! any more. That is seen at the guard's next look, of which there are several within the maximum age while
 //! anything waits.
 //!
-//! After a death nobody is there to be found: `recover` finds the ledger by a note, which is made here, too.
+//! After a death nobody is there to be found: `recover` finds the ledger by a note, which is made here, too. It names
+//! each file, again when that gets another name while something waits.
 
+use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering::SeqCst;
 
+use sweetspot_core::pending::waiting_of;
 use sweetspot_core::unwritten::RECALLED;
 use sweetspot_core::why::Why;
 
 use super::Guard;
 use super::handles::Refused;
+use super::reapers::{Job, NOTES, Step};
 use crate::identity;
-use crate::notes::Note;
+use crate::notes::{self, Note};
 use crate::sys::Status;
 
 impl Guard {
@@ -39,13 +45,13 @@ impl Guard {
         }
         let slots = self.ledger.slots.iter().enumerate();
         let waiting = slots.filter(|(_, slot)| slot.waiting.load(SeqCst) != 0);
-        self.hand_over(waiting.map(|(index, _)| self.all_of(index as u32)).collect());
+        self.hand_over(waiting.map(|(index, _)| Job::Take(self.all_of(index as u32))));
     }
 
     /// Notes the file of a handle before it is granted. In a pid namespace of its own (a container) a
     /// note is no condition: when that ends nobody recovers anything, and `--max-age` is short.
     pub(super) fn note(
-        &self,
+        &'static self,
         index: usize,
         handle: &OwnedFd,
         status: Status,
@@ -53,14 +59,49 @@ impl Guard {
         if self.states.is_empty() {
             return Ok(());
         }
-        let note = self.note.get_or_init(|| Note::make(&self.states, &self.path, &self.file).ok());
-        match note {
-            Some(note) => Ok(note.record(index, handle, status)?),
+        let path = notes::path_of(handle);
+        let noted = self.step((index, NOTES), move || {
+            let make = || Note::make(&self.states, &self.path, &self.file).ok();
+            let note = self.note.get_or_init(make).as_ref();
+            self.held[index].named.store(short(&path), SeqCst);
+            note.map(|note| note.record(index, &path, status))
+        });
+        match noted.ok_or(Refused::Later)? {
+            Some(recorded) => Ok(recorded?),
             None if identity::is_in_own_pid_namespace().unwrap_or(false) => Ok(()),
             None => {
                 self.ledger.header.why.fetch_or(Why::NotNoted.bit(), SeqCst);
-                Err(Refused)
+                Err(Refused::ForGood)
             }
         }
     }
+
+    /// Notes files for which something waits, and that were renamed: `recover` would not find them.
+    pub(super) fn note_new_names(&'static self) {
+        let Some(note) = self.note.get().and_then(Option::as_ref) else { return };
+        let waiting =
+            self.held_entries().filter(|(_, entry)| waiting_of(entry.word.load(SeqCst)) > 0);
+        let renamed = waiting.filter_map(|(index, _)| {
+            let (path, named) =
+                (notes::path_of(self.held[index].handle()?), &self.held[index].named);
+            // What was removed may have another name, in the same folder.
+            let is_gone = path.is_empty() || path.as_bytes().ends_with(b" (deleted)");
+            let is_new = named.load(SeqCst) != short(&path) && !is_gone;
+            let call = move || {
+                named.store(short(&path), SeqCst);
+                // Where that fails, the name before is not lost.
+                let _ = note.record_path(index, &path);
+                true
+            };
+            is_new.then(|| Job::Step(Step::new(index, NOTES, call)))
+        });
+        self.hand_over(renamed);
+    }
+}
+
+/// A path, so that another one is told from it.
+fn short(path: &OsStr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
 }

@@ -78,6 +78,7 @@ fn write_at_base(
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
+    entry.begun_ns.store(sys::wall_clock_ns(), SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let is_own = its_own.is_some();
     // O_WRONLY: a file may be writable and not readable.
@@ -138,6 +139,7 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
         entry.arrived.fetch_add(seen, SeqCst);
     }
     entry.before.store(next, SeqCst);
+    entry.begun_ns.store(sys::wall_clock_ns(), SeqCst);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let left = whole.from(entry.arrived.load(SeqCst));
     if is_resumed {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::parent_id;
@@ -93,8 +93,11 @@ impl Writers {
         let ledger = sys::status(&guard.file).ok();
         let maps_it = |pid| ledger.is_some_and(|it| identity::maps_file(pid, it.device, it.inode));
         self.strangers.retain(|pid| adopted.contains(pid));
-        let mut left: Vec<u32> =
-            guard.lock_watch().living.values().map(|(watched, _)| watched.pid).collect();
+        let watch = guard.lock_watch();
+        // The number of one that is dead may be another one's by now.
+        let living = watch.living.values().filter(|(_, pidfd)| !sys::is_dead(pidfd.as_fd()));
+        let mut left: Vec<u32> = living.map(|(watched, _)| watched.pid).collect();
+        drop(watch);
         for pid in adopted {
             if self.strangers.contains(&pid) {
                 continue;

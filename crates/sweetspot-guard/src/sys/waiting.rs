@@ -225,6 +225,13 @@ impl Epoll {
         .map(drop)
     }
 
+    /// Watches it no more.
+    pub(crate) fn remove(&self, fd: BorrowedFd<'_>) {
+        let (number, none) = (fd.as_raw_fd(), ptr::null_mut());
+        // SAFETY: only values are passed. Where it is not watched, nothing is to be done.
+        unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, number, none) };
+    }
+
     /// Sleeps until a watched descriptor is readable, at most `limit`; `None`: none is.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Option<u64>> {
         let mut event = libc::epoll_event { events: 0, u64: 0 };

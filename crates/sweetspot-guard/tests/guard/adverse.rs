@@ -4,6 +4,8 @@ use std::fs::Permissions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
+use sweetspot_core::ledger::CLOCK_WANTED;
+
 use super::*;
 
 #[test]
@@ -159,4 +161,88 @@ fn the_guard_writes_without_the_proc_that_it_began_with() {
         assert_eq!(std::fs::read(&path).unwrap(), b"bytes", "{covers}");
         assert_eq!(folder.names(), ["data"], "{covers}");
     }
+}
+
+/// A small disk, frozen at will, and unmounted at the end; none where this user may not have one.
+struct Disk(Folder);
+
+impl Disk {
+    fn new() -> Option<Disk> {
+        let folder = Folder::new();
+        std::fs::create_dir(folder.join("mount")).unwrap();
+        let make = "truncate -s 16M image && mkfs.ext4 -q -F image && mount -o loop image mount";
+        let mut shell = std::process::Command::new("sh");
+        let made = shell.args(["-c", make]).current_dir(&folder.0).status().unwrap();
+        if !made.success() {
+            println!("skipped: a disk cannot be mounted here");
+            return None;
+        }
+        Some(Disk(folder))
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.join("mount")
+    }
+
+    fn freeze(&self, wanted: bool) -> bool {
+        const FIFREEZE: libc::c_ulong = 0xc004_5877;
+        const FITHAW: libc::c_ulong = 0xc004_5878;
+        let top = File::open(self.path()).unwrap();
+        // SAFETY: only values are passed.
+        unsafe { libc::ioctl(top.as_raw_fd(), if wanted { FIFREEZE } else { FITHAW } as _, 0) == 0 }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.freeze(false);
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn a_state_folder_that_hangs_keeps_nothing_from_the_files_of_others() {
+    let _alone = alone();
+    let Some(disk) = Disk::new() else { return };
+    let folder = Folder::new();
+    let settings = Settings { notes: vec![disk.path()], ..Settings::default() };
+    let program = Program::start(&folder.0, &settings);
+    let guard = Client::look(&program.ledger).guard();
+    let words = shared::<3>();
+    let writer = |name: &'static str, word: usize| {
+        let (path, ledger) = (folder.join(name), program.ledger.clone());
+        fork(move || {
+            let client = Client::join(&ledger);
+            client.introduce(Lie::None);
+            let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
+            assert!(writer.is_held());
+            words[word].store(1, SeqCst);
+            until("it is to write", || words[2].load(SeqCst) == 1);
+            writer.append(b"bytes");
+            // As the library does when something begins to wait.
+            client.ledger.header.clock_wanted.store(CLOCK_WANTED, SeqCst);
+            client.wake();
+            loop {
+                // SAFETY: takes nothing.
+                unsafe { libc::pause() };
+            }
+        })
+    };
+    let first = writer("first", 0);
+    until("it is answered", || words[0].load(SeqCst) == 1);
+    assert!(disk.freeze(true));
+    let second = writer("second", 1);
+    std::thread::sleep(Duration::from_millis(100));
+    words[2].store(1, SeqCst);
+    let written = |name: &str| std::fs::read(folder.join(name)).unwrap() == b"bytes";
+    until("what waits in a quiet process is written", || written("first"));
+    assert_eq!(words[1].load(SeqCst), 0, "nothing waits that is not noted");
+    assert!(disk.freeze(false));
+    until("the other one is answered, too", || written("second"));
+    [first, second].into_iter().for_each(|child| {
+        kill(child);
+        wait(child);
+    });
+    program.end();
+    until("the guard has ended", || !is_process(guard));
 }

@@ -22,7 +22,7 @@ use super::handle::{detach, give_up};
 use super::patience::await_later_times;
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full, is_limited};
 use super::{auto, concerns, entries, inodes};
-use crate::floor::sys;
+use crate::floor::{clock, sys};
 
 /// Writes out what is pending for one file. Its lock is held.
 pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
@@ -155,6 +155,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, len: u64, began_ns: u64) -> Res
     }
     let arrived = entry.arrived.load(Relaxed);
     let resumed = offset.filter(|_| entry.flushing.load(Relaxed) == FLUSH_TRIED);
+    entry.begun_ns.store(clock::fine_wall_ns(), Relaxed);
     entry.flushing.store(FLUSH_BEGUN, SeqCst);
     // What comes before a broken place arrived the first time.
     let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };

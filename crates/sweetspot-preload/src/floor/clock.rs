@@ -85,12 +85,21 @@ const FINE_FORBIDDEN: u32 = 2;
 /// Nanoseconds on the monotonic clock; 0: it cannot be had. The vDSO answers in some 25 ns, by an
 /// instruction that a process may forbid itself (`PR_SET_TSC`), and then it would be killed here.
 pub fn now_ns() -> u64 {
+    read_fine_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The same of the wall clock.
+pub fn fine_wall_ns() -> u64 {
+    read_fine_ns(libc::CLOCK_REALTIME)
+}
+
+fn read_fine_ns(clock: libc::clockid_t) -> u64 {
     if FINE.load(Relaxed) == FINE_UNKNOWN {
         FINE.store(if sys::may_read_time() { FINE_READ } else { FINE_FORBIDDEN }, Relaxed);
     }
     match FINE.load(Relaxed) {
         FINE_FORBIDDEN => 0,
-        _ => read_ns(libc::CLOCK_MONOTONIC),
+        _ => read_ns(clock),
     }
 }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{Entry, Ledger, SLOTS_MAX, UNSEEN_FOR_GOOD, UNSEEN_SLOTS};
-use sweetspot_core::pending::{Owner, owner_of};
+use sweetspot_core::pending::{self, Owner, owner_of};
 
 use crate::arch::OwnPage;
 use crate::engine::ledger;
@@ -60,7 +60,8 @@ fn is_alive(guard: u32) -> bool {
 }
 
 /// How long a guard that does nothing may have what it took of a file, in milliseconds. It has at most what fits
-/// into a buffer; only somebody who stops it keeps it that long, or a file system that hangs.
+/// into a buffer; only somebody who stops it keeps it that long, or a file system that hangs: in such a call it is left
+/// alone.
 const TAKEN_MS_MAX: u64 = 1000;
 
 /// The same for a guard that is not stopped, but may be waiting for the server of the file: it sleeps there.
@@ -75,7 +76,8 @@ pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
     let Some(ledger) = ledger::ledger() else { return };
     let mut patience = Patience::new(TAKEN_MS_MAX);
     let until_ms = clock::now_ms() + SERVED_MS_MAX;
-    let (guard, writer) = (guard_thread(ledger), guard_writer(ledger));
+    let guard = guard_thread(ledger);
+    let writer = || if ledger::knows_processes() { entry.taker.load(SeqCst) } else { 0 };
     let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
     while is_taken() && guarded() {
         let seen = entry.given_back.load(Acquire);
@@ -83,20 +85,21 @@ pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
             sys::futex_wait(&entry.given_back, seen, TAKEN_LOOK_MS);
         }
         // The thread that writes, not the one that answers: a slow server is no stop.
+        let writer = writer();
         let may_be_served = || is_served && clock::now_ms() < until_ms && !is_stopped(writer);
-        if !patience.lasts(writer) && !may_be_served() {
+        if !patience.lasts(writer) && !may_be_served() && !is_in_call(writer) {
             kill_guard(ledger);
         }
     }
     // In the middle of a write a thread ends with that write, which may take as long as one of this process' own.
-    while is_taken() && may_still_write(guard, writer) {
+    while is_taken() && may_still_write(guard, writer()) {
         sys::futex_wait(&entry.given_back, entry.given_back.load(Acquire), 1);
     }
 }
 
-/// The thread of the guard that writes to files, as [`guard_thread`] says.
-fn guard_writer(ledger: &Ledger) -> u32 {
-    if ledger::knows_processes() { ledger.header.guard_writer.load(SeqCst) } else { 0 }
+/// Whether a thread is in a call that no signal ends: to kill the guard would end what it does for others, and not that.
+fn is_in_call(writer: u32) -> bool {
+    patience::state_of(writer) == Some(b'D') && !is_stopped(writer)
 }
 
 /// Whether that thread of a guard that was killed is still there. `guard`: its number, 0 if it was dead before: then its
@@ -263,13 +266,7 @@ pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
 pub fn count_waiting(more: bool) {
     let slot = SLOT.load(Relaxed) as usize;
     let Some(ledger) = ledger::ledger().filter(|_| slot != 0) else { return };
-    let (all, ours) = (&ledger.header.waiting, &ledger.slots[slot].waiting);
-    // Never less in all than in one, also if this process dies in between: others look at the sum before they look at
-    // each, and who clears the slot takes off what stands there.
-    match more {
-        true => [all, ours].map(|waiting| waiting.fetch_add(1, SeqCst)),
-        false => [ours, all].map(|waiting| waiting.fetch_sub(1, SeqCst)),
-    };
+    pending::count_waiting(&ledger.header.waiting, &ledger.slots[slot].waiting, more);
 }
 
 /// Whether the guard has found that this process makes calls that are not seen.

@@ -1,0 +1,106 @@
+//! The file that a piece belongs to, and the proof that nobody has written to it since.
+//!
+//! It is the one of the same device, inode and birth time, at the path that was noted, or by another name in
+//! the same folder: it may have been renamed, and another file may have its name by now.
+//!
+//! Its size and its time of modification are those that were noted after the last flush; then it may have other
+//! names and other rights, and no other bytes. Or the death came in the middle of a flush, and what is there is what
+//! that flush leaves (see [`Target::arrived_in_flush`]).
+
+use std::fs::File;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::ledger::{Entry, PLACE_END};
+use sweetspot_core::unwritten::FLUSH_BEGUN;
+
+use super::extent;
+use crate::sys::{self, Status};
+
+/// So many names in a folder are looked at for a file that was renamed.
+const NAMES_MAX: usize = 1 << 17;
+
+/// The file that a piece belongs to, proved to be the same and unchanged.
+pub(super) struct Target {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    /// Of the piece, what a write that was cut short has provably brought there.
+    pub(super) arrived: u64,
+}
+
+impl Target {
+    pub(super) fn find(ledger: &File, entry: &Entry, path: &Path) -> Option<Target> {
+        if !path.is_absolute() {
+            return None;
+        }
+        let found = open_same(entry, path).or_else(|| {
+            let path = other_name(entry, path)?;
+            open_same(entry, &path)
+        });
+        let (file, status, path) = found?;
+        let mut arrived = 0;
+        if !entry.may_be_recovered_in(status.left()) {
+            if entry.flushing.load(Relaxed) != FLUSH_BEGUN {
+                return None;
+            }
+            arrived = Target::arrived_in_flush(ledger, entry, &file, &status)?;
+        }
+        Some(Target { file, path, arrived })
+    }
+
+    /// How much of a piece is there, after a death in the middle of the write that brings it; 0: all of it is to be
+    /// written. `None`: somebody else may have written, too. It is proved by one of these:
+    /// - all of it is there, at its own place;
+    /// - the file ends within it, and holds what comes before that end;
+    /// - the file was last modified when that write began, as far as the kernel's clock tells.
+    fn arrived_in_flush(ledger: &File, entry: &Entry, file: &File, status: &Status) -> Option<u64> {
+        let (base, extent) = extent(ledger, entry)?;
+        let (size, before) = (status.size, entry.size.load(Relaxed));
+        if size < before {
+            return None;
+        }
+        let holds = |bytes| extent.starts_with(file, base, bytes).unwrap_or(false);
+        let has_place = entry.place.load(Relaxed) != PLACE_END;
+        let end = base.checked_add(extent.bytes)?;
+        if has_place && size >= end && holds(extent.bytes) {
+            return Some(extent.bytes);
+        }
+        let arrived = size.checked_sub(base).filter(|len| *len <= extent.bytes);
+        if let Some(arrived) = arrived.filter(|len| holds(*len)) {
+            return Some(arrived);
+        }
+        let is_its_write = has_place
+            && size <= end.max(before)
+            && !sys::is_served(file)
+            && entry.was_begun_at(status.mtime_ns);
+        is_its_write.then_some(0)
+    }
+}
+
+/// Opens what is at a path, if it is the file of an entry.
+fn open_same(entry: &Entry, path: &Path) -> Option<(File, Status, PathBuf)> {
+    let appends = if entry.place.load(Relaxed) == PLACE_END { libc::O_APPEND } else { 0 };
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | appends;
+    // To be read only where that is needed: it may be writable alone.
+    let is_flushing = entry.flushing.load(Relaxed) == FLUSH_BEGUN;
+    let read = is_flushing.then(|| sys::open(path, flags | libc::O_RDWR, 0).ok()).flatten();
+    let opened = read.or_else(|| sys::open(path, flags | libc::O_WRONLY, 0).ok());
+    let file = File::from(opened?);
+    let status = sys::status(&file).ok()?;
+    let is_same = status.is_regular()
+        && status.device == entry.device.load(Relaxed)
+        && status.inode == entry.inode.load(Relaxed)
+        && status.birth_ns == entry.birth_ns.load(Relaxed);
+    is_same.then(|| (file, status, path.to_owned()))
+}
+
+/// Another name in the folder of a path that leads to a regular file with the number of an entry's.
+fn other_name(entry: &Entry, path: &Path) -> Option<PathBuf> {
+    let inode = entry.inode.load(Relaxed);
+    let names = std::fs::read_dir(path.parent()?).ok()?.take(NAMES_MAX).flatten();
+    let is_it = |name: &std::fs::DirEntry| {
+        name.ino() == inode && name.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    names.filter(is_it).map(|name| name.path()).find(|found| found != path)
+}

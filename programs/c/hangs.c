@@ -1,0 +1,183 @@
+/* A file system hangs (FUSE: its server does not answer), on which one process has written; others use another one.
+ *   for_long FOLDER    while others write, are looked at, and are killed
+ *   a_moment FOLDER    for one write, and the process waits for that, while another one is killed
+ * The file system is mounted on FOLDER; files are made in the current folder. Root can do it. */
+#include "log.h"
+#include <linux/fuse.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { RECORD = 100, RECORDS = 1000, PAUSE = 5000, PAGE = 4096, LATE_SECONDS = 10, MOMENT_US = 2500000 };
+
+static int device;
+static size_t size;
+static const char *way;
+static useconds_t moment_us;
+
+static _Noreturn void cannot(const char *what) {
+    perror(what);
+    _exit(3);
+}
+
+static void reply(uint64_t to, int error, const void *with, size_t len) {
+    struct { struct fuse_out_header head; char text[512]; } answer = {{sizeof answer.head + len, -error, to}, {0}};
+    if (len) memcpy(answer.text, with, len);
+    if (write(device, &answer, answer.head.len) < 0 && errno != ENOENT) _exit(4);
+}
+
+static void reply_to(const struct fuse_in_header *to, const void *asked) {
+    const struct fuse_write_in *write_in = asked;
+    struct fuse_attr file = {.ino = 2, .mode = S_IFREG | 0644, .nlink = 1, .blksize = PAGE, .size = size};
+    struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 131072, .time_gran = 1};
+    struct fuse_entry_out entry = {.nodeid = 2, .entry_valid = 100, .attr = file};
+    struct fuse_attr_out attr = {.attr = file};
+    struct fuse_open_out open_out = {0};
+    struct fuse_write_out write_out = {0};
+    struct fuse_statfs_out room = {.st = {.blocks = 1 << 22, .bfree = 1 << 21, .bavail = 1 << 21, .bsize = PAGE}};
+    room.st.frsize = PAGE, room.st.namelen = 255;
+    switch (to->opcode) {
+    case FUSE_INIT: return reply(to->unique, 0, &init, sizeof init);
+    case FUSE_LOOKUP:
+        return strcmp(asked, "file") ? reply(to->unique, ENOENT, 0, 0) : reply(to->unique, 0, &entry, sizeof entry);
+    case FUSE_SETATTR:
+    case FUSE_GETATTR:
+        if (to->nodeid == 1) attr.attr = (struct fuse_attr){.ino = 1, .mode = S_IFDIR | 0755, .nlink = 2};
+        return reply(to->unique, 0, &attr, sizeof attr);
+    case FUSE_OPEN: return reply(to->unique, 0, &open_out, sizeof open_out);
+    case FUSE_WRITE:
+        if (write_in->offset + write_in->size > size) size = write_in->offset + write_in->size;
+        write_out.size = write_in->size;
+        usleep(moment_us), moment_us = 0;
+        return reply(to->unique, 0, &write_out, sizeof write_out);
+    case FUSE_STATFS: return reply(to->unique, 0, &room, sizeof room);
+    case FUSE_FLUSH:
+    case FUSE_RELEASE: return reply(to->unique, 0, 0, 0);
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT: return;
+    default: return reply(to->unique, ENOSYS, 0, 0);
+    }
+}
+
+/* A byte in standard input ends the answers, and the next one lets them go on; or it delays the next answer to a write. */
+static _Noreturn void serve(const char *folder) {
+    static struct fuse_in_header request[1 << 16];
+    char options[128], byte;
+    device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
+    if (device < 0 || mount("own", folder, "fuse", 0, options)) cannot("fuse");
+    struct pollfd ends[2] = {{device, POLLIN, 0}, {0, POLLIN, 0}};
+    for (;;) {
+        poll(ends, 2, -1);
+        if (ends[1].revents) {
+            if (read(0, &byte, 1) != 1) _exit(0);
+            if (!strcmp(way, "a_moment")) moment_us = MOMENT_US;
+            else if (read(0, &byte, 1) != 1) _exit(0);
+        }
+        if (ends[0].revents & POLLIN && read(device, request, sizeof request) > 0) reply_to(request, request + 1);
+        if (ends[0].revents & POLLERR) _exit(0);
+    }
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Writes records, and then makes no call any more; or, after some seconds, writes another one, and ends. */
+static pid_t writer(const char *path, double seconds) {
+    pid_t child = fork();
+    if (child) return child;
+    char record[RECORD];
+    memset(record, 'r', sizeof record);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < RECORDS; i++) {
+        if (write(fd, record, sizeof record) != sizeof record) cannot(path);
+        for (volatile int pause = 0; pause < PAUSE; pause++) {}
+    }
+    for (double until = now() + seconds; now() < until;) {}
+    _exit(write(fd, record, sizeof record) != sizeof record);
+}
+
+/* Gives what waits the time to arrive, on a machine that is busy. */
+static void tell_size(const char *path) {
+    struct stat found = {0};
+    for (double begun = now(); found.st_size < RECORDS * RECORD && now() < begun + LATE_SECONDS; usleep(10000))
+        stat(path, &found);
+    say("%s: %ld\n", strrchr(path, '/') ? "served" : path, (long)found.st_size);
+}
+
+static void end(pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void tell_server(int to) {
+    if (write(to, "", 1) != 1) cannot("server");
+}
+
+static void for_long(const char *path, int to) {
+    pid_t on_it = writer(path, 1e9);
+    usleep(300000);
+    tell_server(to);
+    /* What waits is due by now. */
+    usleep(1200000);
+    pid_t living = writer("living", 1e9);
+    usleep(1000000);
+    tell_size("living");
+    end(living);
+    pid_t dead = writer("dead", 1e9);
+    usleep(700000);
+    end(dead);
+    tell_size("dead");
+    tell_server(to);
+    end(on_it);
+    tell_size(path);
+}
+
+static void a_moment(const char *path, int to) {
+    int status = -1;
+    pid_t on_it = writer(path, 1.5);
+    usleep(300000);
+    tell_server(to);
+    /* By now it has waited for that write for so long as for nobody who does nothing. */
+    usleep(1900000);
+    pid_t dead = writer("dead", 1e9);
+    usleep(700000);
+    end(dead);
+    tell_size("dead");
+    waitpid(on_it, &status, 0);
+    say("status %d\n", status);
+    tell_size(path);
+}
+
+int main(int count, char **words) {
+    if (count < 3) return 2;
+    way = words[1];
+    if (count > 3) serve(words[2]);
+    char path[4096];
+    int ends[2], fd;
+    mkdir(words[2], 0700);
+    snprintf(path, sizeof path, "%s/file", words[2]);
+    if (pipe2(ends, O_CLOEXEC)) cannot("pipe");
+    pid_t server = fork();
+    if (server == 0) {
+        dup2(ends[0], 0);
+        execle("/proc/self/exe", "hangs", way, words[2], "serve", NULL, (char *[]){"SWEETSPOT=off", NULL});
+    }
+    close(ends[0]);
+    while ((fd = open(path, O_RDONLY)) < 0 && waitpid(server, NULL, WNOHANG) == 0) usleep(1000);
+    if (fd < 0) cannot(path);
+    close(fd);
+    (strcmp(way, "a_moment") ? for_long : a_moment)(path, ends[1]);
+    umount2(words[2], MNT_DETACH);
+    end(server);
+    unlink("living"), unlink("dead");
+    log_out();
+    return 0;
+}
