@@ -13,7 +13,7 @@ use core::sync::atomic::{
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, Left};
 use sweetspot_core::why::Why;
 
 use self::pieces::{Pieces, write_all};
@@ -73,20 +73,25 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         }
     };
     if len > 0 {
-        let fd = file.fd.load(Relaxed);
-        if file.is_on() && !(is_recalled(file) && follow_offset(file, fd)) {
-            file.leave_offset(fd);
-        }
-        if file.error.swap(0, Relaxed) != 0 {
-            inodes::is_written_again();
-        }
-        inodes::wrote(file);
+        note_written(file);
     }
     let ended_ns = auto::now_ns();
     account(file, len, ended_ns.saturating_sub(began_ns), held);
     let chosen_bytes = file.append_bytes_max.load(Relaxed);
     auto::end(file, Way::Write, (began_ns, ended_ns), moved, chosen_bytes);
     Ok(())
+}
+
+/// All that waited is in the file.
+fn note_written(file: &OpenFile) {
+    let fd = file.fd.load(Relaxed);
+    if file.is_on() && !(is_recalled(file) && follow_offset(file, fd)) {
+        file.leave_offset(fd);
+    }
+    if file.error.swap(0, Relaxed) != 0 {
+        inodes::is_written_again();
+    }
+    inodes::wrote(file);
 }
 
 /// Whether another process wants nothing of a file to wait any more.
@@ -178,10 +183,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, len: u64, began_ns: u64) -> Res
             if let Some(at) = offset {
                 entry.note_stopped_at(at + (entry.arrived.load(Relaxed) - arrived));
             }
-            static WAITED: AtomicU32 = AtomicU32::new(0);
-            if WAITED.fetch_add(1, Relaxed) < LATER_TIMES_MAX {
-                await_later_times(left);
-            }
+            tell_from_later(left);
             Err(errno)
         }
     }
@@ -211,6 +213,15 @@ fn told(file: &OpenFile, entry: &Entry) -> i32 {
 /// How often a process waits for times that tell a failed attempt from what is done after it. Not for ever in a program
 /// that does not listen.
 const LATER_TIMES_MAX: u32 = 16;
+
+/// What is done after a failed attempt is to be told from what that left.
+fn tell_from_later(left: Left) {
+    static WAITED: AtomicU32 = AtomicU32::new(0);
+    if WAITED.fetch_add(1, Relaxed) < LATER_TIMES_MAX {
+        await_later_times(left);
+    }
+}
+
 /// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
 /// again: they are in the file, or nobody has written to it since they were taken. Else somebody may
 /// have stored something that follows from them, and they are not written here any more: anyone who
