@@ -17,9 +17,12 @@ fn main() {
     let core = PathBuf::from(var("DEP_SWEETSPOT_CORE_MANIFEST_DIR").unwrap());
     rerun_if_changed(&preload, &core);
 
-    let library = build(&preload, &core);
-    let content = std::fs::read(&library)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", library.display()));
+    let built = build(&preload, &core);
+    let mut content = std::fs::read(&built)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", built.display()));
+    take_sizes(&mut content);
+    let library = Path::new(&var("OUT_DIR").unwrap()).join("libsweetspot_preload.so");
+    std::fs::write(&library, &content).unwrap();
     println!("cargo::rustc-env=SWEETSPOT_PRELOAD_SO={}", library.display());
     println!("cargo::rustc-env=SWEETSPOT_PRELOAD_HASH={:032x}", hash(&content));
     println!("cargo::rerun-if-env-changed=SWEETSPOT_LIBDIR");
@@ -122,6 +125,32 @@ fn build(preload: &Path, core: &Path) -> PathBuf {
     let status = cargo.status().expect("cargo can be started");
     assert!(status.success(), "building the preload library failed; its errors are above");
     folder.join(target).join("release/libsweetspot_preload.so")
+}
+
+/// Sets the sizes of all functions that the library exports to 0, which means that they are not known.
+///
+/// A program may use a variable of one of its libraries that has the name of a hook. glibc's loader would copy
+/// from the hook what the variable is to hold at the start, and say on standard error that it had another size.
+fn take_sizes(library: &mut [u8]) {
+    const SECTION_BYTES: usize = 64;
+    const SYMBOL_BYTES: usize = 24;
+    const SHT_DYNSYM: usize = 11;
+    const STT_FUNC: u8 = 2;
+    let word = |library: &[u8], at: usize, bytes: usize| {
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(&library[at..at + bytes]);
+        usize::try_from(u64::from_le_bytes(word)).unwrap()
+    };
+    assert_eq!(&library[..6], b"\x7fELF\x02\x01", "64 bits, little-endian");
+    let (first, count) = (word(library, 0x28, 8), word(library, 0x3c, 2));
+    let mut sections = (0..count).map(|index| first + index * SECTION_BYTES);
+    let symbols = sections.find(|at| word(library, at + 4, 4) == SHT_DYNSYM).expect("symbols");
+    let (from, bytes) = (word(library, symbols + 0x18, 8), word(library, symbols + 0x20, 8));
+    for symbol in library[from..from + bytes].chunks_exact_mut(SYMBOL_BYTES) {
+        if symbol[4] & 15 == STT_FUNC {
+            symbol[16..].fill(0);
+        }
+    }
 }
 
 /// The lines of the preload crate's `link.txt`.

@@ -68,7 +68,7 @@ pub enum Why {
     StreamsLocked,
     /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen, RTLD_NEXT).
     DeepBind,
-    /// Another library behind this one reads or writes in libc's place.
+    /// Another library behind this one reads or writes in libc's place, or has another function of a name of libc's.
     OtherLibrary,
     /// The process locks all its memory (mlockall).
     MemoryLocked,
@@ -186,7 +186,7 @@ impl Why {
             Why::DeepBind => {
                 "a library was loaded whose calls are not seen (RTLD_DEEPBIND or RTLD_NEXT)"
             }
-            Why::OtherLibrary => "a library reads or writes in place of the C library",
+            Why::OtherLibrary => "a library has functions in place of the C library's",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::FaultsIgnored => "the process ignores SIGSEGV or SIGBUS",
             Why::AnswersItself => {

@@ -22,6 +22,7 @@
 //! | `sweetspot_memcpy`, ... | what the compiler calls: see below |
 //! | `USER_END` | where the memory of programs ends |
 //! | `MACHINE` | the machine, as ELF names it |
+//! | `relocation` | how a loader fills in a place |
 //!
 //! Invariant: nowhere else in this crate is a machine asked for.
 

@@ -9,6 +9,7 @@
 //! libraries stand in front of that, look for the true one by `dlsym`, and so come back here.
 #![allow(unsafe_code)]
 
+mod homonyms;
 mod lacking;
 mod later;
 mod names;
@@ -20,6 +21,7 @@ use core::ffi::CStr;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+pub use self::homonyms::homonym;
 pub use self::later::{Unseen, later};
 use self::names::{gnu_hash, lookup_in};
 use self::objects::loaded;
@@ -139,6 +141,9 @@ static HAS_GO: AtomicBool = AtomicBool::new(false);
 /// See `has_glibc`.
 #[unsafe(link_section = ".data")]
 static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
+/// Whether the program has libraries of its own.
+#[unsafe(link_section = ".data")]
+static HAS_OWN: AtomicBool = AtomicBool::new(false);
 /// See `is_under_valgrind`.
 #[unsafe(link_section = ".data")]
 static UNDER_VALGRIND: AtomicBool = AtomicBool::new(false);
@@ -188,8 +193,8 @@ pub fn take_objects() {
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
-        if !is_glibc && !name.starts_with(b"ld-") && object.is_of_go() {
-            HAS_GO.store(true, Relaxed);
+        if !is_glibc && !name.starts_with(b"ld-") {
+            look_at(object, name);
         }
         OBJECTS[place].store(core::ptr::from_ref(object).cast_mut(), Relaxed);
         count = place + 1;
@@ -197,9 +202,27 @@ pub fn take_objects() {
     COUNT.store(count, Relaxed);
 }
 
+/// A library that is neither the C library nor its loader.
+fn look_at(object: &Object, name: &[u8]) {
+    if homonyms::is_own(name) {
+        HAS_OWN.store(true, Relaxed);
+    }
+    if object.is_of_go() {
+        HAS_GO.store(true, Relaxed);
+    }
+}
+
 /// Whether Go made the program, or a library that it was loaded with.
 pub fn has_go() -> bool {
     HAS_GO.load(Relaxed) || loaded().next().is_some_and(Object::is_of_go)
+}
+
+/// Takes the list of objects, and leads references to names of the program's own libraries past the hooks. Whether
+/// such a function stands in front of libc. Called once, at start.
+#[unsafe(link_section = ".text.startup")]
+pub fn begin(preloaded: impl FnOnce() -> Option<&'static [u8]>) -> bool {
+    take_objects();
+    HAS_OWN.load(Relaxed) && homonyms::lead_past_hooks(preloaded().unwrap_or_default())
 }
 
 /// Whether a path is that of what valgrind puts in front of everything.
@@ -281,10 +304,13 @@ pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
         return After::Unknown;
     }
     let mut behind = objects().skip(asks.map_or(0, |asks| asks + 1));
-    let mut is_behind = |found: Found| behind.any(|each| core::ptr::eq(each, found.object));
+    let mut is_behind = |found: &Found| behind.any(|each| core::ptr::eq(each, found.object));
+    let first = if has_version { find(name) } else { find_any(name) };
     match asks.is_some() || has_version {
         // Nobody stands between them.
-        true if is_libcs(name) && find(name).is_some_and(&mut is_behind) => After::Libcs,
+        true if first.is_some_and(|found| found.object.is_libcs() && is_behind(&found)) => {
+            After::Libcs
+        }
         _ => After::Other,
     }
 }
@@ -309,6 +335,13 @@ pub struct Found {
     pub object: &'static Object,
 }
 
+impl Found {
+    /// Whether it is a function, and not a variable.
+    pub fn is_code(&self) -> bool {
+        self.object.has_code_at(self.address)
+    }
+}
+
 /// Address of the first definition of `name` behind ours, or 0.
 pub fn lookup(name: &CStr) -> usize {
     find(name).map_or(0, |found| found.address)
@@ -330,13 +363,33 @@ fn objects() -> impl Iterator<Item = &'static Object> {
     OBJECTS.iter().take(count()).filter_map(object)
 }
 
-/// The first definition of `name` behind ours.
-#[unsafe(link_section = ".text.startup")]
+/// The first definition of `name` behind ours, for who asks for a version of libc's, or for none: another
+/// library's of a version of its own is not meant.
+#[inline(always)]
 pub fn find(name: &CStr) -> Option<Found> {
-    let hash = gnu_hash(name);
+    find_by_hash(name, gnu_hash(name))
+}
+
+/// The same. Of most names the hash is known when this library is compiled.
+#[inline(never)]
+#[unsafe(link_section = ".text.startup")]
+fn find_by_hash(name: &CStr, hash: u32) -> Option<Found> {
     objects().find_map(|object| {
         // SAFETY: the object is a loaded library, kept loaded because the program was linked
         // against it.
+        let address = unsafe { lookup_in(object.base, object.dynamic, name, hash) };
+        let is_meant =
+            address != 0 && !(homonyms::any() && homonyms::is_of_other_version(object, name, hash));
+        is_meant.then_some(Found { address, object })
+    })
+}
+
+/// The first definition of `name` behind ours, in any version.
+#[cold]
+fn find_any(name: &CStr) -> Option<Found> {
+    let hash = gnu_hash(name);
+    objects().find_map(|object| {
+        // SAFETY: as above.
         let address = unsafe { lookup_in(object.base, object.dynamic, name, hash) };
         (address != 0).then_some(Found { address, object })
     })

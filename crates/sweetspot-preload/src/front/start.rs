@@ -38,7 +38,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     }
     let environment = environment::at_start(environment);
     let variable = |name| environment::variable(environment, name);
-    next::take_objects();
+    let has_homonyms = next::begin(|| variable(b"LD_PRELOAD"));
     engine::streams::take_by(reach::streams::take);
     let single_threaded = next::lookup(c"__libc_single_threaded");
     match single_threaded {
@@ -61,7 +61,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_under_seccomp();
         ledger::note(Why::Seccomp);
         process::set_passive(process::PASSIVE_OFF);
-    } else if let Some(why) = unseen(|| variable(b"LD_AUDIT").is_some()) {
+    } else if let Some(why) = unseen(has_homonyms, || variable(b"LD_AUDIT").is_some()) {
         ledger::note(why);
         engine::others::is_unseen();
         process::set_passive(process::PASSIVE_OFF);
@@ -95,8 +95,9 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
 
 /// Why calls are made from the first moment on that are not seen. What watches the loader has a C library of its own.
 #[unsafe(link_section = ".text.startup")]
-fn unseen(is_watched: impl FnOnce() -> bool) -> Option<Why> {
+fn unseen(has_homonyms: bool, is_watched: impl FnOnce() -> bool) -> Option<Why> {
     match () {
+        () if has_homonyms => Some(Why::OtherLibrary),
         () if next::needs_uring() => Some(Why::IoUring),
         () if next::has_go() => Some(Why::Go),
         () => is_watched().then_some(Why::DeepBind),

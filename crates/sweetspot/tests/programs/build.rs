@@ -18,6 +18,10 @@ pub enum Build {
     Musl(&'static str),
     /// `programs/c/NAME.c`, a library to be preloaded.
     CLibrary(&'static str),
+    /// The same, with a version of its own for each function.
+    CVersioned(&'static str),
+    /// `programs/c/NAME.c`, linked to libraries that are made before it.
+    CLinked(&'static str, &'static [&'static str]),
     /// `programs/cxx/NAME.cpp`
     Cxx(&'static str),
     /// `programs/cobol/NAME.cob`
@@ -34,7 +38,9 @@ impl Build {
     /// The commands that must be there, as `programs/needs.txt` names them.
     pub fn needs(self) -> &'static [&'static str] {
         match self {
-            Build::C(_) | Build::CLibrary(_) => &["gcc"],
+            Build::C(_) | Build::CLibrary(_) | Build::CVersioned(_) | Build::CLinked(..) => {
+                &["gcc"]
+            }
             Build::Musl(_) => &["musl-gcc"],
             Build::Cxx(_) => &["g++"],
             Build::Cobol(_) => &["cobc"],
@@ -53,6 +59,7 @@ impl Build {
     fn source(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Build::C(name) | Build::Musl(name) | Build::CLibrary(name) => ("c", name, "c"),
+            Build::CVersioned(name) | Build::CLinked(name, _) => ("c", name, "c"),
             Build::Cxx(name) => ("cxx", name, "cpp"),
             Build::Cobol(name) => ("cobol", name, "cob"),
             Build::Fortran(name) => ("fortran", name, "f90"),
@@ -67,9 +74,12 @@ impl Build {
         // The one place for what every C compiler of the tests is told (`tests/compiler`).
         let options = format!("@{}", sources().join("c/options.txt").display());
         let words: Vec<&str> = match self {
-            Build::C(_) => vec!["gcc", &options],
+            Build::C(_) | Build::CLinked(..) => vec!["gcc", &options],
             Build::Musl(_) => vec!["musl-gcc", &options, "-D_LARGEFILE64_SOURCE"],
             Build::CLibrary(_) => vec!["gcc", &options, "-shared", "-fPIC"],
+            Build::CVersioned(_) => {
+                vec!["gcc", &options, "-shared", "-fPIC", "-Wl,--default-symver"]
+            }
             Build::Cxx(_) => vec!["g++", &options, "-std=c++17"],
             Build::Cobol(_) => vec!["cobc", "-x"],
             Build::Fortran(_) => vec!["gfortran", "-O1"],
@@ -142,6 +152,10 @@ pub fn make(build: Build) -> Result<(), String> {
         Build::Java(_) => command.arg("-d").arg(&scratch).arg(&source),
         _ => command.arg("-o").arg(scratch.join(name)).arg(&source),
     };
+    if let Build::CLinked(_, libraries) = build {
+        command.arg(format!("-L{}", made_folder.display())).arg("-Wl,-rpath,$ORIGIN");
+        command.args(libraries.iter().map(|library| format!("-l:{library}")));
+    }
     let output = command.output().map_err(|error| format!("{compiler:?}: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -236,6 +236,11 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "a handler speaks in the middle of writes", TIMING),
     ("c_sharing", "a handler speaks while the position is in a window", HANDLERS),
     ("c_sharing", "a preloaded library that changes bytes", "another library answers its calls"),
+    (
+        "c_sharing",
+        "names of libc's in libraries of the program's own",
+        "another library answers its calls",
+    ),
     ("c_sharing", "a process whose first thread has ended", APART),
     ("c_sharing", "a program that is told of its own writes", UNSEEN),
     ("c_sharing", "a program that may not read the clock", LOOKS),

@@ -19,6 +19,18 @@ pub use signal::{arguments, instruction_pointer, restorer, signal_mask};
 /// `EM_AARCH64`.
 pub const MACHINE: u16 = 183;
 
+/// How a loader fills in a place (`R_AARCH64_...`).
+pub mod relocation {
+    /// `JUMP_SLOT`: the address of a function, which may be looked up when it is first called.
+    pub const CALL: u32 = 1026;
+    /// `GLOB_DAT`: an address.
+    pub const ADDRESS: u32 = 1025;
+    /// `ABS64`: the same, in data.
+    pub const IN_DATA: u32 = 257;
+    /// `COPY`: a variable's first value.
+    pub const COPY: u32 = 1024;
+}
+
 /// The largest page that a kernel of this machine may have: its pages have 4, 16 or 64 KiB, as the kernel was
 /// built.
 pub const PAGE_BYTES_MAX: u64 = 65536;

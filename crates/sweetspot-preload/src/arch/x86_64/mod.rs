@@ -19,6 +19,18 @@ pub use signal::{arguments, instruction_pointer, restorer, signal_mask};
 /// `EM_X86_64`.
 pub const MACHINE: u16 = 62;
 
+/// How a loader fills in a place (`R_X86_64_...`).
+pub mod relocation {
+    /// `JUMP_SLOT`: the address of a function, which may be looked up when it is first called.
+    pub const CALL: u32 = 7;
+    /// `GLOB_DAT`: an address.
+    pub const ADDRESS: u32 = 6;
+    /// `64`: the same, in data.
+    pub const IN_DATA: u32 = 1;
+    /// `COPY`: a variable's first value.
+    pub const COPY: u32 = 5;
+}
+
 /// The largest page that a kernel of this machine may have: its pages have 4 KiB.
 pub const PAGE_BYTES_MAX: u64 = 4096;
 

@@ -1,7 +1,12 @@
 //! The tables of a loaded object by which its symbols are found.
 #![allow(unsafe_code)]
 
+mod relocations;
+
 use core::ffi::{CStr, c_char};
+
+pub(super) use self::relocations::Reference;
+use self::relocations::Relocations;
 
 /// The hash of a name in the newer tables.
 pub(super) fn gnu_hash(name: &CStr) -> u32 {
@@ -33,43 +38,6 @@ pub(super) struct Names {
     needed: usize,
     /// What the loader fills in: addresses of functions that are called, and all else that is not only moved.
     relocations: [Relocations; 2],
-}
-
-/// A table of relocations.
-#[derive(Clone, Copy, Default)]
-struct Relocations {
-    at: usize,
-    bytes: usize,
-    /// So many at its begin name no symbol.
-    nameless: usize,
-}
-
-/// One of them; the symbol is the upper half of `info`.
-#[repr(C)]
-struct Relocation {
-    place: u64,
-    info: u64,
-    addend: i64,
-}
-
-/// Versions that are needed of one library (`Elf64_Verneed`).
-#[repr(C)]
-struct NeededOf {
-    _form: u16,
-    count: u16,
-    _library: u32,
-    first: u32,
-    next: u32,
-}
-
-/// One of them (`Elf64_Vernaux`).
-#[repr(C)]
-struct Needed {
-    _hash: u32,
-    _flags: u16,
-    index: u16,
-    name: u32,
-    next: u32,
 }
 
 /// Looks `name` up in one object; the default version wins.
@@ -151,60 +119,9 @@ impl Names {
 
     /// # Safety
     /// Its tables must be mapped, and a string begin there.
-    unsafe fn string(&self, at: usize) -> &'static [u8] {
+    pub(super) unsafe fn string(&self, at: usize) -> &'static [u8] {
         // SAFETY: as the caller says.
         unsafe { CStr::from_ptr((self.strings + at) as *const c_char) }.to_bytes()
-    }
-
-    /// Whether it needs a symbol of others with a name that fits, in a version that begins so.
-    ///
-    /// # Safety
-    /// Its tables must be mapped.
-    pub(super) unsafe fn needs(&self, version: &[u8], fits: fn(&[u8]) -> bool) -> bool {
-        if [self.strings, self.symbols, self.versions, self.needed].contains(&0) {
-            return false;
-        }
-        self.relocations.iter().any(|table| {
-            let count = table.bytes / size_of::<Relocation>();
-            (table.nameless..count).any(|index| {
-                // SAFETY: the table is mapped and has that many; what it names is in the other tables.
-                unsafe {
-                    let relocation = &*(table.at as *const Relocation).add(index);
-                    let index = (relocation.info >> 32) as usize;
-                    let symbol = &*(self.symbols as *const Symbol).add(index);
-                    symbol.section == 0
-                        && fits(self.string(symbol.name as usize))
-                        && self.needed_version(index).starts_with(version)
-                }
-            })
-        })
-    }
-
-    /// The version in which it needs a symbol; empty: any.
-    ///
-    /// # Safety
-    /// Its tables must be mapped, and have this symbol.
-    unsafe fn needed_version(&self, symbol: usize) -> &'static [u8] {
-        // SAFETY: each record says where the next one is, 0 at the last.
-        unsafe {
-            let wanted = *(self.versions as *const u16).add(symbol) & 0x7fff;
-            let mut at = self.needed;
-            loop {
-                let needed_of = &*(at as *const NeededOf);
-                let mut one_at = at + needed_of.first as usize;
-                for _ in 0..needed_of.count {
-                    let one = &*(one_at as *const Needed);
-                    if one.index & 0x7fff == wanted {
-                        return self.string(one.name as usize);
-                    }
-                    one_at += one.next as usize;
-                }
-                match needed_of.next {
-                    0 => return b"",
-                    next => at += next as usize,
-                }
-            }
-        }
     }
 
     /// The address of symbol `index`, if it is a definition of that name, and whether it is of the
@@ -288,6 +205,50 @@ impl Names {
                 index += 1;
             }
         }
+    }
+
+    /// Whether any of these names is defined there, too. Almost always that is answered by the hashes in the tables,
+    /// and no name is read.
+    ///
+    /// # Safety
+    /// The tables of both must be mapped.
+    pub(super) unsafe fn share(&self, others: &Names) -> bool {
+        if self.gnu_hash == 0 || others.gnu_hash == 0 {
+            // Who has the older table alone is rare, and is looked through.
+            return self.hash != 0;
+        }
+        // SAFETY: the tables are laid out so.
+        unsafe {
+            let header = self.gnu_hash as *const u32;
+            let (buckets, first, bloom_words) = (*header, *header.add(1), *header.add(2));
+            let bucket_list = header.add(4 + 2 * bloom_words as usize);
+            let chain = bucket_list.add(buckets as usize);
+            let header = others.gnu_hash as *const u32;
+            // A power of two.
+            let word_mask = (*header.add(2) as usize).wrapping_sub(1);
+            let (shift, bloom) = (*header.add(3), header.add(4).cast::<u64>());
+            for bucket in 0..buckets as usize {
+                let mut index = *bucket_list.add(bucket);
+                while index >= first.max(1) {
+                    // Its lowest bit says whether it is the last one, and not what it was in the hash.
+                    let hash = *chain.add((index - first) as usize);
+                    let word = *bloom.add((hash / 64) as usize & word_mask);
+                    let may_be =
+                        word >> (hash & 62) & 3 != 0 && word >> ((hash >> shift) & 63) & 1 != 0;
+                    if may_be {
+                        let name = self.name_of(index);
+                        if others.index_defined(name, gnu_hash(name)).is_some() {
+                            return true;
+                        }
+                    }
+                    if hash & 1 != 0 {
+                        break;
+                    }
+                    index += 1;
+                }
+            }
+        }
+        false
     }
 
     /// The address of the definition of `name` in the version of this number.

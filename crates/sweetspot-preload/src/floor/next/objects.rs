@@ -145,6 +145,20 @@ impl Object {
         Some(self.addresses(segment))
     }
 
+    /// Whether there is code at an address.
+    pub(super) fn has_code_at(&self, address: usize) -> bool {
+        let mut code = self.segments().iter().filter(|segment| segment.p_flags & libc::PF_X != 0);
+        code.any(|segment| self.addresses(segment).contains(&address))
+    }
+
+    /// From its first address to its last one.
+    pub(super) fn extent(&self) -> Range<usize> {
+        let loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
+        let mut each = loaded.map(|segment| self.addresses(segment));
+        let Some(first) = each.next() else { return 0..0 };
+        each.fold(first, |all, one| all.start.min(one.start)..all.end.max(one.end))
+    }
+
     /// Whether an address is in one of its segments.
     pub fn holds(&self, address: usize) -> bool {
         let mut loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
@@ -153,7 +167,7 @@ impl Object {
 }
 
 /// The bytes of a page: 4, 16 or 64 KiB, by machine and kernel.
-fn page_bytes() -> usize {
+pub(super) fn page_bytes() -> usize {
     const AT_PAGESZ: usize = 6;
     auxiliary(AT_PAGESZ).max(PAGE_BYTES_MIN)
 }

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
+use core::ptr;
 
 use super::names::{Names, gnu_hash};
 use super::objects::{Object, loaded};
@@ -54,26 +55,6 @@ pub(super) fn lookup_asked(name: &CStr) -> usize {
     }
 }
 
-/// A version that an object needs of another one.
-#[repr(C)]
-struct Needed {
-    hash: u32,
-    _flags: u16,
-    number: u16,
-    _name: u32,
-    next: u32,
-}
-
-/// From which object it needs versions.
-#[repr(C)]
-struct NeededOf {
-    _version: u16,
-    _count: u16,
-    _file: u32,
-    first: u32,
-    next: u32,
-}
-
 /// A version that an object defines.
 #[repr(C)]
 struct Defined {
@@ -82,7 +63,8 @@ struct Defined {
     number: u16,
     _count: u16,
     hash: u32,
-    _first: u32,
+    /// Where its name is.
+    first: u32,
     next: u32,
 }
 
@@ -92,50 +74,78 @@ fn asks_for(object: &Object, name: &CStr) -> Option<u32> {
     // SAFETY: a loaded object, whose tables are mapped and laid out so.
     unsafe {
         let names = Names::of(object.base, object.dynamic);
-        let needed = table(object, DT_VERNEED)?;
         if names.versions == 0 || names.symbols == 0 {
             return None;
         }
         let index = (1..names.undefined()).find(|index| names.is_asked_for(*index, name))?;
-        let number = names.version_of(index);
-        let mut of = needed as *const NeededOf;
-        loop {
-            let mut version = of.byte_add((*of).first as usize).cast::<Needed>();
-            loop {
-                if (*version).number == number {
-                    return Some((*version).hash);
-                }
-                match (*version).next {
-                    0 => break,
-                    next => version = version.byte_add(next as usize),
-                }
-            }
-            match (*of).next {
-                0 => return None,
-                next => of = of.byte_add(next as usize),
-            }
+        names.version_needed(names.version_of(index))
+    }
+}
+
+/// The first number of a version that has a name: those below it stand for none.
+const NAMED_MIN: u16 = 2;
+
+/// The version, as the hash of its name, of a symbol that an object asks for, or defines itself. `None`: it has none.
+pub(super) fn version_of(object: &Object, names: &Names, symbol: u32) -> Option<u32> {
+    if names.versions == 0 {
+        return None;
+    }
+    // SAFETY: a loaded object with such a symbol.
+    unsafe {
+        let number = names.version_of(symbol);
+        if number < NAMED_MIN {
+            return None;
         }
+        let own = || defined(object, |defined| defined.number == number);
+        names.version_needed(number).or_else(|| own().map(|defined| defined.hash))
+    }
+}
+
+/// Whether a symbol that an object defines has a version of another name than those of glibc.
+pub(super) fn is_of_another(object: &Object, names: &Names, symbol: u32) -> bool {
+    // SAFETY: a loaded object with such a symbol; its versions are mapped and laid out so.
+    unsafe {
+        let number = names.version_of(symbol);
+        let version = defined(object, |defined| defined.number == number);
+        number >= NAMED_MIN
+            && version.is_some_and(|version| {
+                let name = ptr::from_ref(version).byte_add(version.first as usize).cast::<u32>();
+                !names.string(*name as usize).starts_with(b"GLIBC_")
+            })
     }
 }
 
 /// Where an object defines a function in the version with this hash.
-fn defines(object: &Object, name: &CStr, version: u32) -> Option<usize> {
+pub(super) fn defines(object: &Object, name: &CStr, version: u32) -> Option<usize> {
     // SAFETY: as in `asks_for`.
     unsafe {
+        // The first one may be the name of the library itself, and stands for none.
+        let is_it = |defined: &Defined| defined.hash == version && defined.number >= NAMED_MIN;
+        let number = defined(object, is_it)?.number;
+        let names = Names::of(object.base, object.dynamic);
+        names.of_version(object.base, name, gnu_hash(name), number)
+    }
+}
+
+/// The first version that an object defines and that is it.
+///
+/// # Safety
+/// The object must be loaded.
+unsafe fn defined(object: &Object, is_it: impl Fn(&Defined) -> bool) -> Option<&'static Defined> {
+    // SAFETY: as the caller says; each record says where the next one is, 0 at the last.
+    unsafe {
         let mut defined = table(object, DT_VERDEF)? as *const Defined;
-        while (*defined).hash != version {
+        while !is_it(&*defined) {
             match (*defined).next {
                 0 => return None,
                 next => defined = defined.byte_add(next as usize),
             }
         }
-        let names = Names::of(object.base, object.dynamic);
-        names.of_version(object.base, name, gnu_hash(name), (*defined).number)
+        Some(&*defined)
     }
 }
 
 const DT_VERDEF: u64 = 0x6fff_fffc;
-const DT_VERNEED: u64 = 0x6fff_fffe;
 
 /// The address that an entry of an object's dynamic section names.
 ///

@@ -162,11 +162,14 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
     // By default the first definition is found, and hooks stand first. They have no versions: where one
     // is asked for they are not found so, either.
     let finds_hooks = handle == libc::RTLD_DEFAULT as usize && !has_version;
-    if finds_hooks || name.is_null() {
+    if name.is_null() {
         return next();
     }
     // SAFETY: the loader reads the same string.
     let name = unsafe { CStr::from_ptr(name) };
+    if finds_hooks {
+        return homonym(name).map_or_else(next, |_| the_homonym as *const () as usize);
+    }
     if next::hook(name) == 0 {
         return next();
     }
@@ -185,8 +188,26 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
     }
 }
 
+/// What a library of the program's own has of a name in which a hook stands. No hook sees what a function does in
+/// place of libc's.
+fn homonym(name: &CStr) -> Option<usize> {
+    let found = next::homonym(name).filter(|_| next::hook(name) != 0)?;
+    if found.is_code() {
+        dispatch::end_because(Why::OtherLibrary);
+    }
+    Some(found.address)
+}
+
+unsafe extern "C" fn the_homonym(_handle: usize, name: *const c_char) -> usize {
+    // SAFETY: it was read before.
+    homonym(unsafe { CStr::from_ptr(name) }).unwrap_or(0)
+}
+
 /// What the loader found by a name in which a hook stands; or the hook, if it is libc's.
 fn in_front(found: usize, name: &CStr) -> usize {
+    if found != 0 && found == next::hook(name) {
+        return homonym(name).unwrap_or(found);
+    }
     if !next::is_in_libc(found) || !next::is_led_to(name, found) {
         return found;
     }

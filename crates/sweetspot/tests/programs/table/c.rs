@@ -1,7 +1,7 @@
 //! C programs: plain calls, and random programs of calls.
 
 use super::{Case, DEFAULT, LINES};
-use crate::build::Build::{C, CLibrary};
+use crate::build::Build::{C, CLibrary, CLinked, CVersioned};
 
 pub const CALLS: &[Case] = &[
     Case {
@@ -1249,6 +1249,18 @@ pub const SHARING: &[Case] = &[
         prepare: "cp $BIN/c/asks_next asks_next.so",
         command: "$RUN $BIN/c/found_by_name ./asks_next.so; \
                   LD_PRELOAD=$PWD/asks_next.so $RUN $BIN/c/found_by_name from the-start",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "names of libc's in libraries of the program's own",
+        build: &[
+            CLibrary("homonyms_any"),
+            CVersioned("homonyms_versioned"),
+            CLibrary("homonyms_none"),
+            CLinked("homonyms", &["homonyms_any", "homonyms_versioned", "homonyms_none"]),
+        ],
+        command: "$RUN $BIN/c/homonyms; LD_BIND_NOW=1 $RUN $BIN/c/homonyms",
         ..DEFAULT
     },
     Case {
