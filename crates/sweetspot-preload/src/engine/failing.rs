@@ -98,6 +98,8 @@ pub fn failing_for_good(fd: i32) -> Option<i32> {
 }
 
 /// The same, and the descriptor is about to end; 0: it does not fail.
+#[cold]
+#[inline(never)]
 pub fn closing_for_good(fd: i32) -> i32 {
     let failed = failing_for_good(fd);
     if failed.is_some() {
@@ -107,6 +109,8 @@ pub fn closing_for_good(fd: i32) -> i32 {
 }
 
 /// The number of a descriptor may mean another file by now.
+#[cold]
+#[inline(never)]
 pub fn ended_for_good(fd: i32) {
     // The child of a vfork would say so of its parent's.
     let is_known = flush::any_failed() && passive_for_good() && !spawns::is_spawned_child();
