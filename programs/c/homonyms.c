@@ -26,6 +26,13 @@ long write(int, const void *, unsigned long);
 typedef struct connection *make(const char *, const char *, const char *, int, double, int, int,
                                 int);
 
+/* The program's own comes before all libraries, also for who asks by the name. */
+extern int getpgrp(void);
+int getpgrp(void)
+{
+    return 77;
+}
+
 static void write_some(int fd)
 {
     for (int i = 0; i < 300; i++)
@@ -48,6 +55,12 @@ int main(void)
     printf("%d\n", found("db", "scott", "tiger", 1523, 2.5, 9, 10, 11)->port);
     found = (make *)dlsym(dlopen(0, RTLD_NOW), "connect");
     printf("%d %d\n", found("db", "scott", "tiger", 1524, 2.5, 9, 10, 11)->port, found == connect);
+    /* By the name, a variable is where the program has it, or the library if it has none of its own. */
+    int *named = dlsym(RTLD_DEFAULT, "nice");
+    nice += 100;
+    printf("%d %d\n", *named, named == &nice);
+    int (*own)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "getpgrp");
+    printf("%d %d\n", getpgrp(), own());
     printf("%g %s %lx\n", truncate(4.75), setlogin(6, 7), listen_twice(3));
     write_some(fd);
     printf("%d %d\n", send(5, "five"), getppid());

@@ -13,7 +13,7 @@ use sweetspot_core::why::Why;
 use super::file::{self, Attachment};
 use super::quiesce::{Next, give_handle_back, quiesce, wait_for_all};
 use super::spawns::{is_filtered, passive};
-use super::{answers, entries, handle, ledger, others, table, transition};
+use super::{answers, dirty, entries, flush, handle, ledger, others, table, transition};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
@@ -73,6 +73,7 @@ pub fn changing(fd: i32) {
 /// # Safety
 /// As of `fstatat`: a bad address is an error.
 pub unsafe fn changing_at(path: *const core::ffi::c_char) {
+    what_failed_first();
     // SAFETY: as the caller says.
     changing_of(|| unsafe { status_at(libc::AT_FDCWD, path, 0) });
 }
@@ -98,6 +99,7 @@ pub unsafe fn opening(folder: i32, path: *const core::ffi::c_char, flags: i32) {
 
 #[inline(never)]
 unsafe fn cutting_at(folder: i32, path: *const core::ffi::c_char) {
+    what_failed_first();
     // SAFETY: as the caller of `opening` says.
     changing_of(|| unsafe { status_at(folder, path, 0) });
 }
@@ -252,8 +254,16 @@ pub fn syncing(fd: i32) {
     changing(fd);
 }
 
+/// Of this process, what could not be written so far, and was put off, but may be written by now.
+fn what_failed_first() {
+    if flush::any_failed() && !passive() {
+        dirty::flush_all();
+    }
+}
+
 /// All files are.
 pub fn syncing_all() {
+    what_failed_first();
     if let Some(ledger) = told().filter(|ledger| others::any_waits(ledger)) {
         others::write_all_out(ledger);
     }

@@ -124,7 +124,9 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
 fn put_off(file: &OpenFile, began_ns: u64) {
     let ended_ns = auto::now_ns();
     let took_ns = if began_ns == 0 { 0 } else { ended_ns.saturating_sub(began_ns) };
-    file.retry_ns.store(ended_ns.saturating_add(took_ns * RETRY_SHARE), Relaxed);
+    let is_slow = took_ns >= SLOW_NS_MIN;
+    let again_ns = if is_slow { ended_ns.saturating_add(took_ns * RETRY_SHARE) } else { 0 };
+    file.retry_ns.store(again_ns, Relaxed);
 }
 
 /// Writes `len` pending bytes where they belong.
@@ -203,6 +205,8 @@ fn is_left_as_tried(file: &OpenFile, entry: &Entry, offset: Option<u64>) -> bool
 /// An attempt that has failed is made again, for calls that have nothing to do with it, when so many times as long has
 /// passed as it took: they are held up for no larger part of the time.
 const RETRY_SHARE: u64 = 16;
+/// An attempt that takes less is repeated by each call, in nanoseconds: what follows may have made room.
+const SLOW_NS_MIN: u64 = 50_000_000;
 
 /// The error of what could not be written.
 fn told(file: &OpenFile, entry: &Entry) -> i32 {

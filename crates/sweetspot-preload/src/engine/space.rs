@@ -105,7 +105,7 @@ pub(super) fn is_limited() -> bool {
 /// Whether the file system, and a limit, let the file grow so far beyond `position` that no write that waits could
 /// meet its largest size. An offset that others share is left alone.
 pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
-    if is_limited() {
+    if is_limited() && look_for_limit() {
         return false;
     }
     if file.is_from_outside()

@@ -14,6 +14,8 @@ pub const SERVED_LATE: u32 = 4;
 /// Another process serves it, and has done what it does when a call returns; or not. Which, is asked once.
 const SERVED: u32 = 16;
 const NOT_SERVED: u32 = 32;
+/// The kernel keeps what its server has said: it did so when that was asked.
+const KEPT: u32 = 64;
 
 impl OpenFile {
     /// Whether another process may have acted when a write to it, or a close, returns: the one that reads what is
@@ -37,11 +39,18 @@ impl OpenFile {
         }
     }
 
-    /// Whether each transfer is a message to its server.
+    /// Whether each transfer is a message to its server. Where it is not, that is asked once: the kernel may drop pages
+    /// at any time.
     pub fn is_direct_by_server(&self, fd: i32) -> bool {
-        self.is_served(fd)
-            && sys::file_system(fd).is_some_and(|file_system| file_system.is_fuse())
-            && sys::is_direct_by_server(fd)
+        if !self.is_served(fd) || self.traits.load(Relaxed) & KEPT != 0 {
+            return false;
+        }
+        let is_direct = sys::file_system(fd).is_some_and(|file_system| file_system.is_fuse())
+            && sys::is_direct_by_server(fd);
+        if !is_direct {
+            self.traits.fetch_or(KEPT, Relaxed);
+        }
+        is_direct
     }
 
     /// Whether it is a FIFO, a terminal or a disk that was opened by its path.

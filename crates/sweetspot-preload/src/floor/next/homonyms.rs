@@ -12,12 +12,12 @@
 use core::ffi::CStr;
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::names::{Names, Reference, gnu_hash};
 use super::{
-    Found, Object, file_name, find_any, has_glibc, loaded, lookup_in, objects, own, versions,
-    whole_pages,
+    Found, OBJECTS_MAX, Object, file_name, find_any, has_glibc, loaded, lookup_in, objects, own,
+    versions, whole_pages,
 };
 use crate::arch::relocation;
 use crate::floor::sys;
@@ -31,7 +31,7 @@ static SHARES: AtomicBool = AtomicBool::new(false);
 const OF_SYSTEM: &[u8] =
     b"libc.so.6 ld- libm.so. libpthread.so. libdl.so. librt.so. libgcc_s.so. libstdc++.so. \
     libresolv.so. libutil.so. libanl.so. \
-    libattr.so. libbsd.so. libtirpc.so. liblsan.so. libtsan.so. libclang_rt. libtcmalloc";
+    libattr.so. libbsd.so. libfts.so. libtirpc.so. libhwasan.so. liblsan.so. libtsan.so. libclang_rt. libtcmalloc";
 
 /// Whether there are names that are not libc's alone.
 #[inline(always)]
@@ -70,6 +70,9 @@ pub fn lead_past_hooks(preloaded: &[u8]) -> bool {
         return false;
     }
     SHARES.store(true, Relaxed);
+    for (place, _) in objects().enumerate().filter(|(_, object)| is_in(preloaded, object)) {
+        PRELOADED[place / 64].fetch_or(1 << (place % 64), Relaxed);
+    }
     let hooks = Hooks { own: ours, extent: ours.extent(), names: hooks, preloaded };
     let all = loaded().take(1).chain(objects()).filter(|object| is_own_library(object));
     // Each is led, also where the answer is known.
@@ -79,8 +82,31 @@ pub fn lead_past_hooks(preloaded: &[u8]) -> bool {
 /// The function or variable that `name` leads to, of a library of the program's own; only where such names were found at
 /// the start.
 pub fn homonym(name: &CStr) -> Option<Found> {
-    let is_own = |found: &Found| is_own_library(found.object) && !found.object.is_libcs();
-    any().then(|| find_any(name)).flatten().filter(is_own)
+    if !any() || is_of_program(name) {
+        return None;
+    }
+    let is_own = |found: &Found| {
+        is_own_library(found.object) && !found.object.is_libcs() && !is_preloaded(found.object)
+    };
+    find_any(name).filter(is_own)
+}
+
+/// Whether the program itself defines it, and so comes before all.
+fn is_of_program(name: &CStr) -> bool {
+    let program = loaded().next().filter(|program| program.dynamic != 0);
+    // SAFETY: the program stays.
+    program.is_some_and(|program| unsafe {
+        lookup_in(program.base, program.dynamic, name, gnu_hash(name)) != 0
+    })
+}
+
+/// Which objects, by their places, `LD_PRELOAD` names.
+#[unsafe(link_section = ".data")]
+static PRELOADED: [AtomicU64; OBJECTS_MAX / 64] = [const { AtomicU64::new(0) }; OBJECTS_MAX / 64];
+
+fn is_preloaded(object: &Object) -> bool {
+    let place = objects().position(|other| ptr::eq(other, object));
+    place.is_some_and(|place| PRELOADED[place / 64].load(Relaxed) >> (place % 64) & 1 != 0)
 }
 
 /// Whether the definition of `name` in a library is of a version of its own, which nobody gets who asks for one of
@@ -161,7 +187,8 @@ impl Hooks<'_> {
         unsafe { lookup_in(self.own.base, self.own.dynamic, name, gnu_hash(name)) }
     }
 
-    /// Leads one reference to where it would lead without us; whether that is a function. `None`: it stays as it is.
+    /// Leads one reference to where it would lead without us; whether that is a function, or what it is cannot be
+    /// helped. `None`: it stays as it is.
     ///
     /// # Safety
     /// It must be one of this object, which has these names.
@@ -184,7 +211,9 @@ impl Hooks<'_> {
                 let addend = if to.kind == relocation::CALL { 0 } else { to.addend };
                 let address = found.address.wrapping_add(addend);
                 let place = to.place as *mut usize;
-                written(object, to.place, size_of::<usize>(), || place.write(address))?;
+                if !written(object, to.place, size_of::<usize>(), || place.write(address)) {
+                    return Some(true);
+                }
             }
         }
         Some(found.is_code())
@@ -220,10 +249,11 @@ impl Hooks<'_> {
             if !as_copied {
                 return None;
             }
-            written(object, to.place, bytes, || {
+            let write = || {
                 place.write_bytes(0, bytes);
                 ptr::copy_nonoverlapping(found.address as *const u8, place, known);
-            })
+            };
+            written(object, to.place, bytes, write).then_some(())
         }
     }
 }
@@ -254,17 +284,21 @@ fn natural(name: &CStr, version: Option<u32>, is_copy: bool) -> Option<Found> {
     program.filter(|object| object.dynamic != 0).chain(objects()).find_map(defines)
 }
 
-/// Lets `write` change so many bytes at a place, also where the loader has made them read-only.
-fn written(object: &Object, place: usize, bytes: usize, write: impl FnOnce()) -> Option<()> {
+/// Lets `write` change so many bytes at a place, also where the loader has made them read-only. False: they are among code,
+/// or the system refuses it.
+fn written(object: &Object, place: usize, bytes: usize, write: impl FnOnce()) -> bool {
+    if !object.has_data_at(place) {
+        return false;
+    }
     let closed = object.relro().map_or(0..0, whole_pages);
     let closed = closed.start.max(place)..closed.end.min(place + bytes);
     let pages = if closed.is_empty() { 0..0 } else { pages_of(closed) };
     if !sys::protect(&pages, libc::PROT_READ | libc::PROT_WRITE) {
-        return None;
+        return false;
     }
     write();
     sys::protect(&pages, libc::PROT_READ);
-    Some(())
+    true
 }
 
 /// The pages in which a range lies.

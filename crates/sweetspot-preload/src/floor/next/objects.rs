@@ -151,6 +151,12 @@ impl Object {
         code.any(|segment| self.addresses(segment).contains(&address))
     }
 
+    /// Whether there are data at an address that the program may write, but for what the loader has made read-only.
+    pub(super) fn has_data_at(&self, address: usize) -> bool {
+        let mut data = self.segments().iter().filter(|segment| segment.p_flags & libc::PF_W != 0);
+        data.any(|segment| self.addresses(segment).contains(&address))
+    }
+
     /// From its first address to its last one.
     pub(super) fn extent(&self) -> Range<usize> {
         let loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);

@@ -19,13 +19,15 @@ fn asked(fd: i32, command: i32) -> Option<i32> {
 }
 
 /// Whether each read and write of a file reaches its server by itself, as if it had been opened with `O_DIRECT`
-/// (`FOPEN_DIRECT_IO` of FUSE): the kernel keeps nothing of the file, of which something was read or written, and so
-/// maps nothing of it for several, unless the server bears with that (`FUSE_DIRECT_IO_ALLOW_MMAP`, Linux 6.6). Before
-/// Linux 6.5 it does not say what it keeps, and does not try to map what may not be read. The server is not asked.
+/// (`FOPEN_DIRECT_IO` of FUSE): the kernel maps nothing of it for several, unless the server bears with that
+/// (`FUSE_DIRECT_IO_ALLOW_MMAP`, Linux 6.6), which nothing else tells for sure. It does not try to map what may not be
+/// read: such a file is known, once it was written to, by its pages, of which none is kept (Linux 6.5). The server is
+/// not asked.
 pub fn is_direct_by_server(fd: i32) -> bool {
-    match kept_pages(fd) {
-        Some(pages) => pages == 0,
-        None => is_never_mapped(fd),
+    match map_error(fd) {
+        libc::ENODEV => true,
+        libc::EACCES => kept_pages(fd) == Some(0),
+        _ => false,
     }
 }
 
@@ -47,16 +49,20 @@ fn kept_pages(fd: i32) -> Option<u64> {
     (answer == 0).then_some(kept + evicted)
 }
 
-fn is_never_mapped(fd: i32) -> bool {
+/// What the kernel says to a map for several, as an error number; 0: it makes one.
+fn map_error(fd: i32) -> i32 {
     /// Any number of bytes is a page.
     const BYTES: usize = 1;
     // SAFETY: a new mapping, which nobody reads, and which ends at once.
     unsafe {
         let shared = libc::MAP_SHARED;
         let mapped = syscall!(SYS_mmap, 0, BYTES, libc::PROT_READ, shared, fd as isize, 0);
-        if let Ok(at) = result(mapped) {
-            syscall!(SYS_munmap, at, BYTES);
+        match result(mapped) {
+            Ok(at) => {
+                syscall!(SYS_munmap, at, BYTES);
+                0
+            }
+            Err(_) => -mapped as i32,
         }
-        mapped == -(libc::ENODEV as isize)
     }
 }

@@ -5,32 +5,45 @@
 //! of its signal. The child would then be taken for its parent. So signals with handlers are blocked before it, and
 //! the child gets the mask back at once.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::process::Started;
 use crate::engine::children::after_spawn;
 use crate::engine::spawns;
 use crate::floor::errno::fail;
-use crate::floor::{signals, sys};
+use crate::floor::{next, signals, sys};
 use crate::front::dispatch::before_spawn;
 
-/// The child returns to where its parent will return: nothing of ours may be on the stack in between. So the call is
-/// made here, whatever stands behind this hook.
-macro_rules! vforks {
-    ($($name:ident)*) => {$(
-        #[doc = "Makes a process that borrows this one's memory and stack."]
-        ///
-        /// # Safety
-        /// As the C function of this name.
-        #[cfg_attr(preload_abi, unsafe(no_mangle))]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
-            $crate::arch::vfork!(before, after)
-        }
-    )*};
+// The child returns to where its parent will return: nothing of ours may be on the stack in between. So the call is
+// made here, unless another library stands behind this hook, which may make a fork of it.
+jump! { vfork, before_vfork }
+jump! { __vfork, before_vfork_too }
+
+extern "C" fn before_vfork() -> usize {
+    way(c"vfork", vfork::next)
 }
-vforks! { vfork __vfork }
+
+extern "C" fn before_vfork_too() -> usize {
+    way(c"__vfork", __vfork::next)
+}
+
+fn way(name: &CStr, next: fn() -> usize) -> usize {
+    if next::is_libcs(name) {
+        return own_vfork as *const () as usize;
+    }
+    before_spawn(0);
+    next()
+}
+
+/// Makes a process that borrows this one's memory and stack.
+///
+/// # Safety
+/// As `vfork`.
+#[unsafe(naked)]
+unsafe extern "C" fn own_vfork() {
+    crate::arch::vfork!(before, after)
+}
 
 /// The mask that the child is to have; null: it has that already.
 extern "C" fn before() -> *const AtomicU64 {
