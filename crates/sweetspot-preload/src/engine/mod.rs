@@ -88,7 +88,8 @@ pub fn before_it_is_seen_free() {
 }
 
 /// What becomes of a transfer by a descriptor (if it follows from its bytes) where the process is passive.
-#[inline(always)]
+#[cold]
+#[inline(never)]
 fn passed_for_good(fd: Option<i32>, pass: Pass) -> Outcome {
     match fd.filter(|_| flush::any_failed()).and_then(failing::failing_for_good) {
         Some(errno) => Outcome::Done(crate::floor::errno::fail(errno)),
