@@ -236,11 +236,11 @@ pub fn take(word: &impl Word, seen: u64) -> bool {
     is_free && word.swap(seen, owned_by(seen, Owner::Guard))
 }
 
-/// Gives bytes back that were taken as `seen`: they are in the file, or go on waiting.
-pub fn give_back(word: &impl Word, seen: u64, is_written: bool) {
+/// Gives bytes back that were taken as `seen`: they are in the file, or go on waiting. False: somebody has changed the
+/// word, which only its owner may.
+pub fn give_back(word: &impl Word, seen: u64, is_written: bool) -> bool {
     let owner = if is_written { Owner::Returned } else { Owner::Nobody };
-    let given = word.swap(owned_by(seen, Owner::Guard), owned_by(seen, owner));
-    debug_assert!(given, "an owner is the only one to change the word");
+    word.swap(owned_by(seen, Owner::Guard), owned_by(seen, owner))
 }
 
 /// Takes bytes back from a guard that died while it was writing: `taken` is the word that it left. They
@@ -293,7 +293,7 @@ mod tests {
         let waiting = 100;
         let word = Given(Cell::new(waiting));
         assert!(take(&word, waiting));
-        give_back(&word, waiting, true);
+        assert!(give_back(&word, waiting, true));
         let returned = word.load();
         // Its position would stay before what the guard has written.
         assert_eq!(begin_flush(&word, waiting), Found::Guard(returned));

@@ -91,7 +91,7 @@ impl Shared {
         let seen = pending::Word::load(&self.word);
         if pending::take(&self.word, seen) {
             self.write(pending::length_of(seen));
-            pending::give_back(&self.word, seen, true);
+            assert!(pending::give_back(&self.word, seen, true));
         }
     }
 
@@ -243,7 +243,7 @@ fn a_death_of_the_guard_leaves_what_it_took() {
                     if steps > 0 && pending::take(&shared.word, seen) && steps > 1 {
                         shared.write(pending::length_of(seen));
                         if steps > 2 {
-                            pending::give_back(&shared.word, seen, true);
+                            assert!(pending::give_back(&shared.word, seen, true));
                         }
                     }
                 })

@@ -37,7 +37,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry};
 use self::deaths::{Watch, Watched};
 use self::handles::Handles;
 use self::reapers::Reapers;
+use self::servers::Servers;
 use crate::notes::Note;
 use crate::sys::{self, Epoll, Mapping, Resource};
 use crate::{filters, identity};
@@ -100,12 +101,7 @@ fn prepare(
     sys::set_signals();
     sys::set_private_umask();
     sys::rename_process(NAME, arguments);
-    // It holds what others wrote: it should be the last to go. Both may be refused.
-    for score in ["-900", "0"] {
-        if std::fs::write("/proc/self/oom_score_adj", score).is_ok() {
-            break;
-        }
-    }
+    be_the_last_to_go();
     // A handle is a descriptor; and what the program wrote under its own limits, it wrote.
     for resource in [Resource::Descriptors, Resource::FileBytes, Resource::CpuSeconds] {
         let _ = resource.raise();
@@ -117,8 +113,10 @@ fn prepare(
     std::panic::set_hook(Box::new(|_| sys::exit_now(1)));
 
     // Leaked: both threads use it until the process ends.
+    let ledger = Mapping::new(&file)?;
+    let reapers = Reapers::new(handles::clock_step(&ledger));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        ledger: Mapping::new(&file)?,
+        ledger,
         file,
         path,
         states: states[0].to_vec(),
@@ -131,7 +129,8 @@ fn prepare(
         namespace: identity::pid_namespace()?,
         may_copy,
         descriptors: Resource::Descriptors.limit().map_or(0, |(soft, _)| soft),
-        reapers: Reapers::default(),
+        reapers,
+        servers: Servers::default(),
         due_event: sys::Event::new().ok(),
     }));
     if let Some(event) = &guard.due_event {
@@ -145,6 +144,15 @@ fn prepare(
     guard.make_entries(ENTRIES_FIRST)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
     Ok(guard)
+}
+
+/// The guard holds what others wrote, where memory is short, too. Both may be refused.
+fn be_the_last_to_go() {
+    for score in ["-900", "0"] {
+        if std::fs::write("/proc/self/oom_score_adj", score).is_ok() {
+            break;
+        }
+    }
 }
 
 /// What the guard holds for an entry. The handles thread writes it, before the entry's state says so.
@@ -162,13 +170,14 @@ struct Held {
     write_buffer_bytes: AtomicU64,
     /// The id under which the owner is watched; 0: nobody.
     owner: AtomicU64,
+    /// So many answers in a row came too late.
+    late_answers: AtomicU32,
 }
 
 impl Held {
     fn handle(&self) -> Option<BorrowedFd<'_>> {
         let handle = self.handle.load(SeqCst);
-        // The handles thread closes it only when nothing is pending; the reaper uses it only while
-        // something is.
+        // The handles thread closes it only when no call of the reaper uses it; the reaper looks at it within the call.
         (handle != 0).then(|| sys::borrow(handle - 1))
     }
 }
@@ -197,6 +206,7 @@ struct Guard {
     /// Who writes, and what is due; and what wakes the reaper for that.
     reapers: Reapers,
     due_event: Option<sys::Event>,
+    servers: Servers,
 }
 
 impl Guard {

@@ -32,7 +32,7 @@ use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 pub use self::leftover::{remove_idle, stale_ledgers, stale_ledgers_in};
-use self::target::Target;
+use self::target::{Names, Target};
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
 use crate::identity::is_same_file;
@@ -154,9 +154,10 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
 
     // All are examined before the first is written: two pieces may belong to one file, and writing
     // the first one changes its times.
+    let mut names = Names::of(pending.iter().map(|(_, entry)| *entry));
     let found: Vec<Found> = pending
         .iter()
-        .map(|(index, entry)| Found::new(&file, *index, entry, noted))
+        .map(|(index, entry)| Found::new(&file, *index, entry, noted, &mut names))
         .map(|found| Found {
             target: found.target.filter(|_| !shares_its_place(found.entry, &pending)),
             ..found
@@ -359,7 +360,13 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(ledger: &File, index: usize, entry: &'a Entry, noted: Option<&Noted>) -> Found<'a> {
+    fn new(
+        ledger: &File,
+        index: usize,
+        entry: &'a Entry,
+        noted: Option<&Noted>,
+        names: &mut Names,
+    ) -> Found<'a> {
         let said = Identity {
             device: entry.device.load(Relaxed),
             inode: entry.inode.load(Relaxed),
@@ -368,7 +375,7 @@ impl<'a> Found<'a> {
         let known = noted.and_then(|noted| noted.file(index)).filter(|(known, _)| *known == said);
         let is_believed = noted.is_none() || known.is_some();
         let path = known.map_or_else(|| path_of(entry), |(_, path)| path);
-        let target = is_believed.then(|| Target::find(ledger, entry, &path)).flatten();
+        let target = is_believed.then(|| Target::find(ledger, entry, &path, names)).flatten();
         let path = target.as_ref().map_or(path, |target| target.path.clone());
         Found { index, entry, path, is_believed, target }
     }

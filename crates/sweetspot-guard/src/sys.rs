@@ -212,6 +212,20 @@ pub(crate) fn status_at_hand(fd: RawFd) -> io::Result<Status> {
     statx(fd, c"", libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC)
 }
 
+/// The number of the mount that a descriptor came by, which no other one ever gets; none before Linux 6.8.
+pub(crate) fn mount_at_hand(fd: RawFd) -> Option<u64> {
+    const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+    let mut buffer = MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: a constant string; `buffer` has room for one statx and is valid when zero.
+    let found = unsafe {
+        let to = buffer.as_mut_ptr();
+        check(libc::statx(fd, c"".as_ptr(), flags, STATX_MNT_ID_UNIQUE, to)).ok()?;
+        buffer.assume_init()
+    };
+    (found.stx_mask & STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id)
+}
+
 /// Whether the effective user may open what is behind the descriptor for writing.
 pub(crate) fn may_write(fd: impl AsFd) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;

@@ -45,6 +45,14 @@ impl Watched {
     }
 }
 
+/// A process that is dead.
+struct Dead {
+    id: u64,
+    watched: Watched,
+    /// The slot is still its own.
+    has_slot: bool,
+}
+
 /// Why a piece of a dead process is not finished now.
 enum Later {
     /// Its file system hangs.
@@ -132,6 +140,10 @@ impl Guard {
             gone.map(|(id, _)| *id).collect()
         };
         for id in gone {
+            // Another thread sees to the rest, if one of them has kept this one.
+            if !self.reapers.is_own() {
+                break;
+            }
             self.see_to(id);
         }
     }
@@ -259,75 +271,87 @@ impl Guard {
     fn finish(&self, id: u64, dead: Watched) -> bool {
         let slot = &self.ledger.slots[dead.slot as usize];
         let has_slot = dead.slot != 0 && dead.is_in(slot);
+        let dead = Dead { id, watched: dead, has_slot };
         let mut left: Vec<(u64, usize, &Entry)> = self
             .entries()
-            .filter(|(index, entry)| {
-                let is_its_own = self.held[*index].owner.load(SeqCst) == id
-                    || (has_slot && entry.slot.load(SeqCst) == dead.slot);
-                is_its_own && state_of(entry.state.load(SeqCst)) != STATE_FREE
-            })
+            .filter(|(index, entry)| self.is_left_by(&dead, *index, entry))
             .map(|(index, entry)| (entry.order.load(SeqCst), index, entry))
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
         let mut looked = Looked::default();
         let mut is_all = true;
         for (_, index, entry) in left {
-            let is_given_up = state_of(entry.state.load(SeqCst)) == STATE_DISCARD
-                && waiting_of(entry.word.load(SeqCst)) == 0;
-            if is_given_up {
-                // It may be free at any moment, and somebody else's.
-                self.ask_again(index);
-                continue;
-            }
-            match self.finish_entry((id, dead.pid), index, entry, &mut looked) {
+            match self.finish_entry(&dead, index, entry, &mut looked) {
                 Ok(()) => {}
                 Err(Later::Hung) => is_all = false,
                 Err(Later::Replaced) => return false,
             }
         }
         if has_slot && is_all {
-            self.clear_slot(slot, dead.pid);
+            self.clear_slot(slot, dead.watched.pid);
         }
         // The handles thread frees what was given up.
         self.poke();
         is_all
     }
 
+    /// Whether an entry is a dead process'.
+    fn is_left_by(&self, dead: &Dead, index: usize, entry: &Entry) -> bool {
+        let is_its_own = self.held[index].owner.load(SeqCst) == dead.id
+            || (dead.has_slot && entry.slot.load(SeqCst) == dead.watched.slot);
+        is_its_own && state_of(entry.state.load(SeqCst)) != STATE_FREE
+    }
+
     /// Writes what is pending in an entry of a dead process, and gives it up, unless it could neither be written nor
-    /// saved.
+    /// saved, or somebody else has it by now.
     ///
     /// # Errors
     /// Not now, or the rest of the process is another thread's.
     fn finish_entry(
         &self,
-        (id, pid): (u64, u32),
+        dead: &Dead,
         index: usize,
         entry: &Entry,
         looked: &mut Looked,
     ) -> Result<(), Later> {
-        let held = &self.held[index];
+        let (held, waiter) = (&self.held[index], Waiter::Dead(dead.id));
         let device = held.device.load(SeqCst);
         // Also of what has nothing pending: another thread may be about to give it up.
-        if self.reapers.is_hung(device, Waiter::Dead(id)) {
+        if self.reapers.is_hung(device, waiter) {
             return Err(Later::Hung);
         }
+        // Only now it shows what another thread has done. The state first: what is given up with nothing pending may be
+        // free at any moment, and somebody else's.
+        let state = state_of(entry.state.load(SeqCst));
+        let is_given_up = state == STATE_DISCARD && waiting_of(entry.word.load(SeqCst)) == 0;
+        if is_given_up {
+            self.ask_again(index);
+        }
+        if is_given_up || state == STATE_FREE || !self.is_left_by(dead, index, entry) {
+            return Ok(());
+        }
         let word = entry.word.load(SeqCst);
-        let start = write_buffer_start(entry.base.load(SeqCst));
-        let bytes =
-            waiting_of(word).min(held.write_buffer_bytes.load(SeqCst).saturating_sub(start));
-        let (Some(handle), true) = (held.handle(), bytes > 0) else {
+        if held.handle().is_none() || waiting_of(word) == 0 {
             // Without a handle nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
             self.give_up(index, entry);
             return Ok(());
-        };
-        let whole =
-            Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
-        if !self.enter(device, Waiter::Dead(id), || Some(Job::Finish(id))) {
+        }
+        if !self.enter((Some(index), device), waiter, || Some(Job::Finish(dead.id))) {
             return Err(Later::Hung);
         }
-        let is_copy = held.is_copy.load(SeqCst);
-        if self.write_or_save(entry, pid, (handle, is_copy), whole, looked).is_ok() {
+        let start = write_buffer_start(entry.base.load(SeqCst));
+        let bytes =
+            waiting_of(word).min(held.write_buffer_bytes.load(SeqCst).saturating_sub(start));
+        let whole =
+            Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
+        let write = |handle| {
+            let handle = (handle, held.is_copy.load(SeqCst));
+            self.write_or_save(entry, dead.watched.pid, handle, whole, looked)
+        };
+        let is_over =
+            held.handle().filter(|_| bytes > 0).is_none_or(|handle| write(handle).is_ok());
+        if is_over {
             // From here it has happened.
             entry.word.store(flushed(word), SeqCst);
             entry.arrived.store(0, SeqCst);

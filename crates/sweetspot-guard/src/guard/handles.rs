@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_NOWHERE, PLACE_OFFSET,
-    SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED,
-    STATE_RELEASE, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
+    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, Ledger, PLACE_NOWHERE,
+    PLACE_OFFSET, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED,
+    STATE_REFUSED, STATE_RELEASE, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
@@ -22,7 +22,6 @@ use super::alone::{Looker, Question};
 use super::deaths::Watched;
 use super::place::note_close;
 use super::room::Room;
-use super::servers::Servers;
 use super::unseen::Asks;
 use super::writers::{Asked, Writers};
 use crate::quiet::{self, Quiet};
@@ -34,8 +33,6 @@ const SWEEP_AGE: Duration = Duration::from_secs(1);
 /// Until the reaper starts, the guard looks for deaths at intervals of its age divided by this. So it
 /// ends soon after a short program, and does not keep the machine awake beside a long one.
 const LIFE_PER_LOOK: u32 = 4;
-/// A call of the reaper that takes longer than this, and than a step of the clock, does not return, it seems.
-const CALL_TIME_MAX: Duration = Duration::from_millis(20);
 /// At most, and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(4);
@@ -56,15 +53,13 @@ pub(super) struct Handles {
     writers: Writers,
     asks: Asks,
     looker: Looker,
-    servers: Servers,
     naps: Naps,
 }
 
 impl Handles {
     pub(super) fn new(guard: &'static Guard) -> Handles {
         let write_buffers = WriteBuffers::new(WRITE_BUFFERS_BYTES_MAX, sys::page_bytes().max(4096));
-        let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
-        let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
+        let clock_step = clock_step(&guard.ledger);
         let begun = Instant::now();
         let (room, quiet) = (Room::default(), Quiet::new(clock_step));
         Handles {
@@ -80,7 +75,6 @@ impl Handles {
             writers: Writers::default(),
             asks: Asks::default(),
             looker: Looker::default(),
-            servers: Servers::default(),
             naps: Naps::default(),
         }
     }
@@ -92,6 +86,7 @@ impl Handles {
         loop {
             let asks = header.asks.load(SeqCst);
             let answered = self.answer_all();
+            self.guard.look_after_reaper();
             self.guard.make_more_entries();
             if answered > 0 {
                 answered_to = asks;
@@ -137,7 +132,7 @@ impl Handles {
         let clock = (!stands).then_some(self.clock_step);
         let look = (self.begun.elapsed() / LIFE_PER_LOOK).clamp(LOOK_MIN, LOOK_MAX);
         let look = (!self.has_reaper).then_some(look);
-        let reaper = self.guard.look_after_reaper(self.clock_step.max(CALL_TIME_MAX));
+        let reaper = self.guard.look_after_reaper();
         [clock, look, reaper].into_iter().flatten().min()
     }
 
@@ -223,6 +218,7 @@ impl Handles {
                 self.answer(word_index * 64 + bits.trailing_zeros() as usize);
                 bits &= bits - 1;
                 answered += 1 + guard.take_all();
+                guard.look_after_reaper();
                 self.advance_clock();
             }
         }
@@ -233,6 +229,9 @@ impl Handles {
         let Some(entry) = self.guard.ledger.entries().get(index) else { return };
         let word = entry.state.load(SeqCst);
         let is_pending = waiting_of(entry.word.load(SeqCst)) > 0;
+        if state_of(word) != STATE_ASKED {
+            self.guard.held[index].late_answers.store(0, SeqCst);
+        }
         match state_of(word) {
             STATE_ASKED if entry.place.load(SeqCst) == PLACE_NOWHERE => {
                 let asked = self.look_whether_alone(index, entry, word);
@@ -246,25 +245,29 @@ impl Handles {
                     Err(Refused::ForGood) => STATE_REFUSED,
                     Err(Refused::Later) => return,
                 };
+                self.guard.held[index].late_answers.store(0, SeqCst);
                 let next = next_state(word, state);
                 let answer = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
                 // Where that fails, the file was closed meanwhile or its owner died.
-                if state == STATE_REFUSED || answer.is_err() {
-                    note_close(entry, self.drop_handle(index));
+                if (state == STATE_REFUSED || answer.is_err())
+                    && let Some(closed) = self.drop_handle(index)
+                {
+                    note_close(entry, closed);
                     self.drop_write_buffer(index);
                 }
             }
             // With bytes pending (which no owner does) handle and write buffer stay until it has died
             // and the reaper has written them.
             STATE_RELEASE if !is_pending => {
-                note_close(entry, self.drop_handle(index));
+                let Some(closed) = self.drop_handle(index) else { return };
+                note_close(entry, closed);
                 let next = next_state(word, STATE_OWNED);
                 // Where that fails, its owner wants it discarded, and says so.
                 let _ = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
             }
             STATE_DISCARD if !is_pending => {
                 // Its owner has what a copy had to say: it was given back before.
-                let _ = self.drop_handle(index);
+                let Some(_) = self.drop_handle(index) else { return };
                 // From here the file is free, and who waits for that goes on.
                 entry.slot.store(0, SeqCst);
                 entry.given_back.fetch_add(1, SeqCst);
@@ -295,6 +298,8 @@ impl Handles {
     fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
         let (slot, fd) = asker(entry)?;
         self.start_reaper()?;
+        // What it had is nothing more than a place by now, unless a call still uses it.
+        let _ = self.drop_handle(index).ok_or(Refused::Later)?;
         let (owner, pid) = self.owner(slot)?;
         if self.asks.are_refused(self.guard, (owner, pid), slot) {
             entry.is_recalled.store(RECALLED, SeqCst);
@@ -306,8 +311,6 @@ impl Handles {
             note_close(entry, sys::close(handle.into()));
             return Err(refused);
         }
-        // What it had is nothing more than a place by now.
-        let _ = self.drop_handle(index);
         let held = &self.guard.held[index];
         held.owner.store(owner, SeqCst);
         held.is_copy.store(is_copy, SeqCst);
@@ -329,7 +332,7 @@ impl Handles {
         if !guard.leaves_reserve(handle) || !guard.is_found() {
             return Err(Refused::ForGood);
         }
-        let status = self.servers.look(guard, index, handle, is_copy)?;
+        let status = guard.look_at_file(index, handle, is_copy)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
             && status.inode == entry.inode.load(SeqCst);
@@ -426,17 +429,19 @@ impl Handles {
         Ok(write_buffer)
     }
 
-    /// Closes the handle of an entry.
-    ///
-    /// # Errors
-    /// What its file system says to that.
-    fn drop_handle(&self, index: usize) -> io::Result<()> {
+    /// Closes the handle of an entry, and returns what its file system says to that. `None`: a call uses it, and the
+    /// entry will be asked for again.
+    fn drop_handle(&self, index: usize) -> Option<io::Result<()>> {
         let held = &self.guard.held[index];
-        held.owner.store(0, SeqCst);
-        match held.handle.swap(0, SeqCst) {
+        let handle = self.guard.reapers.unless_in_use(index, || {
+            held.owner.store(0, SeqCst);
+            held.device.store(0, SeqCst);
+            held.handle.swap(0, SeqCst)
+        });
+        Some(match handle? {
             0 => Ok(()),
             handle => sys::close(sys::owned(handle - 1).into()),
-        }
+        })
     }
 
     fn drop_write_buffer(&mut self, index: usize) {
@@ -449,6 +454,12 @@ impl Handles {
             self.write_buffers.give_back(WriteBuffer { at: at - WRITE_BUFFERS_AT, bytes });
         }
     }
+}
+
+/// How long a step of the clock is.
+pub(super) fn clock_step(ledger: &Ledger) -> Duration {
+    let age_ms = u64::from(ledger.header.max_age_ms.load(SeqCst));
+    Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1))
 }
 
 /// The slot and the descriptor for which an entry asks.

@@ -114,7 +114,8 @@ impl Guard {
             let (entry, device, mut apart) =
                 (&entries[index], self.device_of(index), taking.apart.clone());
             let mut rest = Some(taking);
-            if !self.enter(device, Waiter::Take, || rest.take().map(Job::GoOn)) {
+            let used = (Some(index), device);
+            if !self.enter(used, Waiter::Take, || rest.take().map(Job::GoOn)) {
                 give_back(entry, word, false);
                 let Some(left) = rest else { return };
                 taking = left;
@@ -145,6 +146,10 @@ impl Guard {
     /// goes on waiting: the program learns it at its next call.
     fn write_taken(&self, index: usize, entry: &Entry, word: u64, apart: &mut Apart) -> Written {
         let held = &self.held[index];
+        // A process that says it is not taken may have lost it to another one.
+        if owner_of(entry.word.load(SeqCst)) != Owner::Guard {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let handle = held.handle().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
         let start = write_buffer_start(entry.base.load(SeqCst));
@@ -213,9 +218,11 @@ impl Guard {
     }
 }
 
-/// Gives back what was written of one file, or could not be.
+/// Gives back what was written of one file, or could not be, unless it is not the guard's any more.
 fn end_take(entry: &Entry, word: u64, written: &Written) {
-    if let Ok(left) = written {
+    if let Ok(left) = written
+        && owner_of(entry.word.load(SeqCst)) == Owner::Guard
+    {
         left.iter().for_each(|left| entry.note_left(left.left()));
         entry.flushing.store(0, SeqCst);
     }
@@ -224,7 +231,8 @@ fn end_take(entry: &Entry, word: u64, written: &Written) {
 
 /// Gives an entry back, and wakes who waits for it.
 fn give_back(entry: &Entry, seen: u64, is_written: bool) {
-    pending::give_back(&entry.word, seen, is_written);
+    // Where that fails, its process keeps no rule, and has what it has.
+    let _ = pending::give_back(&entry.word, seen, is_written);
     entry.given_back.fetch_add(1, SeqCst);
     sys::futex_wake(&entry.given_back);
 }

@@ -66,7 +66,7 @@ impl Guard {
             self.held[index].named.store(short(&path), SeqCst);
             note.map(|note| note.record(index, &path, status))
         });
-        match noted.ok_or(Refused::Later)? {
+        match noted? {
             Some(recorded) => Ok(recorded?),
             None if identity::is_in_own_pid_namespace().unwrap_or(false) => Ok(()),
             None => {

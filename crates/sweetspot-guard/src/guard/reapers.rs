@@ -6,20 +6,23 @@
 //! file system that hangs waits until that call has returned; the thread that made it ends then. So there are as many
 //! threads as file systems that hang, and one.
 //!
-//! The thread that answers asks never waits for a file system that may hang: it has the reaper do that, too ([`Step`]).
+//! The thread that answers asks has the reaper make the calls of an answer that ask a server or write a note
+//! ([`Step`]), and waits for each a moment. It may still be kept in others: where it closes a handle, or looks at a copy
+//! of a description, on a file system that hangs.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::CLOCK_STANDS;
 
-use super::Guard;
+use super::handles::Refused;
 use super::living::Taking;
+use super::{Guard, Held};
 use crate::quiet::Take;
 use crate::sys;
 
@@ -29,8 +32,10 @@ const STACK_BYTES: usize = 1 << 20;
 const REAPERS_MAX: usize = 16;
 /// In place of a device's number: that of the state folder, where ledgers are noted.
 pub(super) const NOTES: u64 = u64::MAX;
-/// So long is waited for a step before its entry is answered later.
-const STEP_TIME_MAX: Duration = Duration::from_millis(20);
+/// A call that takes longer than this, and than a step of the clock, does not return, it seems.
+const CALL_TIME_MAX: Duration = Duration::from_millis(20);
+/// So many answers in a row may come too late for an entry; its file's calls pass through then.
+const LATE_MAX: u32 = 3;
 
 thread_local! {
     /// Of the threads that have been the reaper, which one this is; 0: none of them.
@@ -69,6 +74,8 @@ impl Step {
 /// What waits for a file system that hangs.
 #[derive(Default)]
 struct Hung {
+    /// The entry whose handle the call uses that does not return.
+    in_use: Option<usize>,
     /// Ids of dead processes.
     dead: Vec<u64>,
     /// Entries that are to be answered.
@@ -87,6 +94,10 @@ pub(super) enum Waiter {
 /// The call that the reaper is in.
 struct Call {
     device: u64,
+    /// The entry whose handle and write buffer it uses.
+    in_use: Option<usize>,
+    /// That entry is to be answered after it.
+    is_asked: bool,
     begun: Instant,
     /// What the next reaper has to do first, should this one not return.
     rest: Option<Job>,
@@ -96,18 +107,28 @@ struct Call {
 struct State {
     /// The number of the reaper; 0: none has started.
     reaper: u64,
+    /// It is at something that was due.
+    is_busy: bool,
     call: Option<Call>,
     hung: HashMap<u64, Hung>,
     due: VecDeque<Job>,
 }
 
-#[derive(Default)]
-pub(super) struct Reapers(Mutex<State>);
+pub(super) struct Reapers {
+    state: Mutex<State>,
+    /// After so long a call counts as one that does not return.
+    limit: Duration,
+}
 
 impl Reapers {
+    /// For a clock that advances in such steps.
+    pub(super) fn new(clock_step: Duration) -> Reapers {
+        Reapers { state: Mutex::default(), limit: clock_step.max(CALL_TIME_MAX) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic ends the process, so nobody ever sees a poisoned lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this thread is the reaper, or none has started.
@@ -117,16 +138,37 @@ impl Reapers {
 
     pub(super) fn next(&self) -> Option<Job> {
         let mut state = self.lock();
-        if state.is_own() { state.due.pop_front() } else { None }
+        let job = if state.is_own() { state.due.pop_front() } else { return None };
+        state.is_busy = job.is_some();
+        job
     }
 
     /// Whether a file system hangs; who waits for it is told when it goes on.
     pub(super) fn is_hung(&self, device: u64, waiter: Waiter) -> bool {
         self.lock().is_hung(device, waiter)
     }
+
+    /// Takes what an entry holds from it, unless a call uses that: then the entry is to be answered after the call.
+    /// What the entry itself says of that is its process' word.
+    pub(super) fn unless_in_use<R>(&self, index: usize, take: impl FnOnce() -> R) -> Option<R> {
+        let mut state = self.lock();
+        // Under the lock: who enters a call looks at the handle afterwards.
+        (!state.is_in_use(index)).then(take)
+    }
 }
 
 impl State {
+    /// Whether a call uses the handle of an entry, which is asked for again after it.
+    fn is_in_use(&mut self, index: usize) -> bool {
+        if let Some(call) = self.call.as_mut().filter(|call| call.in_use == Some(index)) {
+            call.is_asked = true;
+            return true;
+        }
+        let hung = self.hung.iter().find(|(_, hung)| hung.in_use == Some(index));
+        let device = hung.map(|(device, _)| *device);
+        device.is_some_and(|device| self.is_hung(device, Waiter::Asked(index)))
+    }
+
     fn is_own(&self) -> bool {
         NUMBER.get() == self.reaper
     }
@@ -159,7 +201,7 @@ impl Guard {
             }
         };
         std::thread::Builder::new().stack_size(STACK_BYTES).spawn(reaper)?;
-        state.reaper = number;
+        (state.reaper, state.is_busy) = (number, false);
         Ok(())
     }
 
@@ -173,10 +215,11 @@ impl Guard {
     }
 
     /// Before a call that the file system of a device may keep. False: it hangs, or this thread is not the reaper any more.
-    /// `rest`: what else there is to do of what it is at.
+    /// `in_use`: the entry whose handle the call uses; it is to be looked at after this. `rest`: what else there is to do
+    /// of what it is at.
     pub(super) fn enter(
         &self,
-        device: u64,
+        (in_use, device): (Option<usize>, u64),
         waiter: Waiter,
         rest: impl FnOnce() -> Option<Job>,
     ) -> bool {
@@ -184,7 +227,8 @@ impl Guard {
         if !state.is_own() || state.is_hung(device, waiter) {
             return false;
         }
-        state.call = Some(Call { device, begun: Instant::now(), rest: rest() });
+        let (begun, rest) = (Instant::now(), rest());
+        state.call = Some(Call { device, in_use, is_asked: false, begun, rest });
         drop(state);
         // The thread that looks after this one may sleep for long, unless it waits for this very call.
         let is_asked = matches!(waiter, Waiter::Asked(_));
@@ -197,10 +241,16 @@ impl Guard {
     /// After it, when all is done that follows from it. What else there is to do; `Err`: another thread does that.
     pub(super) fn leave(&self) -> Result<Option<Job>, Replaced> {
         let mut state = self.reapers.lock();
-        match state.is_own() {
-            true => Ok(state.call.take().and_then(|call| call.rest)),
-            false => Err(Replaced),
+        if !state.is_own() {
+            return Err(Replaced);
         }
+        let Some(call) = state.call.take() else { return Ok(None) };
+        drop(state);
+        if let Some(index) = call.in_use.filter(|_| call.is_asked) {
+            self.ask_again(index);
+            self.poke();
+        }
+        Ok(call.rest)
     }
 
     /// The file system that has kept this thread goes on, and what waits for it is done.
@@ -220,11 +270,16 @@ impl Guard {
 
     /// Has another thread become the reaper where a call does not return. How long until the next look, if there is
     /// anything to look at.
-    pub(super) fn look_after_reaper(&'static self, limit: Duration) -> Option<Duration> {
+    pub(super) fn look_after_reaper(&'static self) -> Option<Duration> {
         // Without it nobody would be told of what waits for a file system.
         let event = self.due_event.as_ref()?;
+        let limit = self.reapers.limit;
         let mut state = self.reapers.lock();
-        let passed = state.call.as_ref()?.begun.elapsed();
+        let Some(call) = &state.call else {
+            // It is about to make one, perhaps.
+            return (state.is_busy || !state.due.is_empty()).then_some(limit);
+        };
+        let passed = call.begun.elapsed();
         if passed < limit || state.hung.len() + 1 >= REAPERS_MAX {
             return Some(limit.saturating_sub(passed).max(limit / 4));
         }
@@ -233,36 +288,51 @@ impl Guard {
             return Some(limit);
         }
         let call = state.call.take()?;
-        state.hung.entry(call.device).or_default();
+        let hung = state.hung.entry(call.device).or_default();
+        hung.in_use = call.in_use;
+        hung.asked.extend(call.in_use.filter(|_| call.is_asked));
         // Before all else: what is taken is the guard's until it is given back.
         call.rest.into_iter().for_each(|rest| state.due.push_front(rest));
         event.raise();
-        None
+        Some(limit)
     }
 
-    /// Has the reaper make a call in answer to an ask, and waits for it a moment. `None`: the entry will be asked for again.
+    /// Has the reaper make a call in answer to an ask, and waits for it as long as a call may take.
+    ///
+    /// # Errors
+    /// It takes longer. The entry will be asked for again, up to so many times.
     pub(super) fn step<R: Send + 'static>(
-        &self,
+        &'static self,
         (index, device): (usize, u64),
         call: impl FnOnce() -> R + Send + 'static,
-    ) -> Option<R> {
-        if self.due_event.is_none() {
-            return Some(call());
-        }
+    ) -> Result<R, Refused> {
+        let Some(event) = &self.due_event else { return Ok(call()) };
         if self.reapers.is_hung(device, Waiter::Asked(index)) {
-            return None;
+            return Err(Refused::Later);
         }
         // Without room: who sends learns whether anybody has waited.
         let (to, from) = sync_channel(0);
         let step = Step::new(index, device, move || to.send(call()).is_ok());
-        self.hand_over([Job::Step(step)].into_iter());
-        from.recv_timeout(STEP_TIME_MAX).ok()
+        // Before what nobody waits for.
+        self.reapers.lock().due.push_front(Job::Step(step));
+        event.raise();
+        let (begun, limit) = (Instant::now(), self.reapers.limit);
+        loop {
+            // Another call may keep the reaper from this one.
+            let look = self.look_after_reaper().unwrap_or(limit);
+            let left = limit.saturating_sub(begun.elapsed());
+            match from.recv_timeout(look.min(left)) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
+                Err(_) => return Err(self.held[index].late()),
+            }
+        }
     }
 
     /// Makes such a call.
     pub(super) fn make_step(&self, step: Step) {
         let Step { index, device, call } = step;
-        let is_awaited = self.enter(device, Waiter::Asked(index), || None) && call();
+        let is_awaited = self.enter((None, device), Waiter::Asked(index), || None) && call();
         if let Err(replaced) = self.leave() {
             self.let_go_on(device, replaced);
         }
@@ -273,5 +343,47 @@ impl Guard {
     }
 }
 
+impl Held {
+    /// One answer more comes too late.
+    fn late(&self) -> Refused {
+        match self.late_answers.fetch_add(1, SeqCst) + 1 {
+            LATE_MAX.. => Refused::ForGood,
+            _ => Refused::Later,
+        }
+    }
+}
+
 /// Another thread is the reaper by now.
 pub(super) struct Replaced;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_late_three_times_is_asked_no_more() {
+        let held = Held::default();
+        let answers = || matches!(held.late(), Refused::Later);
+        assert_eq!([answers(), answers(), answers()], [true, true, false]);
+        held.late_answers.store(0, SeqCst);
+        assert!(answers(), "another answer came in between");
+    }
+
+    #[test]
+    fn what_a_call_uses_is_taken_after_it() {
+        let reapers = Reapers::new(Duration::ZERO);
+        let is_taken = |index| reapers.unless_in_use(index, || ()).is_some();
+        let (begun, in_use) = (Instant::now(), Some(5));
+        reapers.lock().call = Some(Call { device: 1, in_use, is_asked: false, begun, rest: None });
+        assert!(is_taken(4));
+        assert!(!reapers.lock().call.as_ref().unwrap().is_asked);
+        assert!(!is_taken(5));
+        assert!(reapers.lock().call.take().unwrap().is_asked, "it is asked again");
+        reapers.lock().hung.insert(1, Hung { in_use, ..Hung::default() });
+        assert!(is_taken(4));
+        assert!(!is_taken(5));
+        assert_eq!(reapers.lock().hung[&1].asked, [5]);
+        reapers.lock().hung.clear();
+        assert!(is_taken(5));
+    }
+}

@@ -7,7 +7,8 @@
 //! names and other rights, and no other bytes. Or the death came in the middle of a flush, and what is there is what
 //! that flush leaves (see [`Target::arrived_in_flush`]).
 
-use std::fs::File;
+use std::collections::{HashMap, HashSet};
+use std::fs::{DirEntry, File};
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +19,7 @@ use sweetspot_core::unwritten::FLUSH_BEGUN;
 use super::extent;
 use crate::sys::{self, Status};
 
-/// So many names in a folder are looked at for a file that was renamed.
+/// So many names are looked at for files that were renamed.
 const NAMES_MAX: usize = 1 << 17;
 
 /// The file that a piece belongs to, proved to be the same and unchanged.
@@ -30,12 +31,17 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn find(ledger: &File, entry: &Entry, path: &Path) -> Option<Target> {
+    pub(super) fn find(
+        ledger: &File,
+        entry: &Entry,
+        path: &Path,
+        names: &mut Names,
+    ) -> Option<Target> {
         if !path.is_absolute() {
             return None;
         }
         let found = open_same(entry, path).or_else(|| {
-            let path = other_name(entry, path)?;
+            let path = names.other_name(entry, path)?;
             open_same(entry, &path)
         });
         let (file, status, path) = found?;
@@ -95,12 +101,41 @@ fn open_same(entry: &Entry, path: &Path) -> Option<(File, Status, PathBuf)> {
     is_same.then(|| (file, status, path.to_owned()))
 }
 
-/// Another name in the folder of a path that leads to a regular file with the number of an entry's.
-fn other_name(entry: &Entry, path: &Path) -> Option<PathBuf> {
-    let inode = entry.inode.load(Relaxed);
-    let names = std::fs::read_dir(path.parent()?).ok()?.take(NAMES_MAX).flatten();
-    let is_it = |name: &std::fs::DirEntry| {
-        name.ino() == inode && name.file_type().is_ok_and(|kind| kind.is_file())
-    };
-    names.filter(is_it).map(|name| name.path()).find(|found| found != path)
+/// The names in folders of files that may have been renamed. Each folder is read once for all pieces.
+pub(super) struct Names {
+    /// The numbers of the files that are looked for.
+    wanted: HashSet<u64>,
+    /// By folder: regular files with such a number.
+    folders: HashMap<PathBuf, Vec<(u64, PathBuf)>>,
+    /// So many names may still be looked at.
+    left: usize,
+}
+
+impl Names {
+    pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Names {
+        let wanted = entries.map(|entry| entry.inode.load(Relaxed)).collect();
+        Names { wanted, folders: HashMap::new(), left: NAMES_MAX }
+    }
+
+    /// Another name in the folder of a path that leads to a regular file with the number of an entry's.
+    fn other_name(&mut self, entry: &Entry, path: &Path) -> Option<PathBuf> {
+        let folder = path.parent()?;
+        if !self.folders.contains_key(folder) {
+            let found = self.read(folder);
+            self.folders.insert(folder.to_owned(), found);
+        }
+        let inode = entry.inode.load(Relaxed);
+        let is_it = |(number, found): &&(u64, PathBuf)| *number == inode && found != path;
+        self.folders.get(folder)?.iter().find(is_it).map(|(_, found)| found.clone())
+    }
+
+    fn read(&mut self, folder: &Path) -> Vec<(u64, PathBuf)> {
+        let Ok(names) = std::fs::read_dir(folder) else { return Vec::new() };
+        let (left, wanted) = (&mut self.left, &self.wanted);
+        let names = names.take(*left).inspect(|_| *left -= 1).flatten();
+        let is_it = |name: &DirEntry| {
+            wanted.contains(&name.ino()) && name.file_type().is_ok_and(|kind| kind.is_file())
+        };
+        names.filter(is_it).map(|name| (name.ino(), name.path())).collect()
+    }
 }

@@ -4,7 +4,8 @@ use std::fs::Permissions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
-use sweetspot_core::ledger::CLOCK_WANTED;
+use sweetspot_core::ledger::*;
+use sweetspot_core::pending::{Owner, owner_of};
 
 use super::*;
 
@@ -198,6 +199,124 @@ impl Drop for Disk {
         self.freeze(false);
         let _ = std::process::Command::new("umount").arg("-l").arg(self.path()).status();
     }
+}
+
+/// Does what a process does that dies in the middle of everything.
+fn die() -> ! {
+    // SAFETY: ends this process.
+    unsafe {
+        libc::raise(libc::SIGKILL);
+        libc::_exit(1)
+    }
+}
+
+#[test]
+fn what_a_process_gave_up_just_before_its_death_is_somebody_elses() {
+    let _alone = alone();
+    let Some(disk) = Disk::new() else { return };
+    let folder = Folder::new();
+    // A write may take two seconds before it counts as one that hangs.
+    let settings = Settings { max_age: Some(Duration::from_secs(16)), ..Settings::default() };
+    let program = Program::start(&folder.0, &settings);
+    let own = Client::look(&program.ledger);
+    let guard = own.guard();
+    let slow = disk.path().join("slow");
+    let words = shared::<3>();
+    let next = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        words[1].store(1, SeqCst);
+        until("there is an entry", || words[1].load(SeqCst) == 2);
+        let path = folder.join("next");
+        let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
+        assert!(writer.is_held());
+        words[0].store(writer.index as u64, SeqCst);
+        words[1].store(3, SeqCst);
+        until("the other one is finished", || words[1].load(SeqCst) == 4);
+        assert!(writer.is_held(), "it is its own");
+        writer.append(b"bytes");
+        die();
+    });
+    until("it waits", || words[1].load(SeqCst) == 1);
+    let first = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let path = folder.join("given up");
+        let given_up = client.ask(open_new(&path), &path, 4096, Lie::None);
+        let writer = client.ask(open_new(&slow), &slow, 4096, Lie::None);
+        writer.append(b"slow");
+        given_up.entry.order.store(u64::MAX, SeqCst);
+        assert!(disk.freeze(true));
+        // The guard is told later.
+        let word = given_up.entry.state.load(SeqCst);
+        given_up.entry.state.store(next_state(word, STATE_DISCARD), SeqCst);
+        words[2].store(given_up.index as u64 + 1, SeqCst);
+        die();
+    });
+    wait(first);
+    let index = words[2].load(SeqCst) as usize - 1;
+    std::thread::sleep(Duration::from_millis(100));
+    own.poke(index);
+    let entry = &own.ledger.entries()[index];
+    until("the entry is free", || state_of(entry.state.load(SeqCst)) == STATE_FREE);
+    words[1].store(2, SeqCst);
+    until("it has the entry", || words[1].load(SeqCst) == 3);
+    assert_eq!(words[0].load(SeqCst) as usize, index);
+    assert!(disk.freeze(false));
+    let is_slot = |slot: &Slot| slot.pid.load(SeqCst) == first;
+    until("the first one is finished", || !own.ledger.slots.iter().any(is_slot));
+    std::thread::sleep(Duration::from_millis(20));
+    words[1].store(4, SeqCst);
+    wait(next);
+    program.end();
+    until("the guard has ended", || !is_process(guard));
+    assert_eq!(std::fs::read(&slow).unwrap(), b"slow");
+    assert_eq!(std::fs::read(folder.join("next")).unwrap(), b"bytes");
+}
+
+#[test]
+fn what_is_being_written_is_held_whatever_its_process_says() {
+    let _alone = alone();
+    let Some(disk) = Disk::new() else { return };
+    let folder = Folder::new();
+    let program = Program::start(&folder.0, &Settings::default());
+    let guard = Client::look(&program.ledger).guard();
+    let path = disk.path().join("data");
+    let held = || {
+        let fds = std::fs::read_dir(format!("/proc/{guard}/fd")).unwrap();
+        fds.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|link| link == path))
+    };
+    for state in [STATE_DISCARD, STATE_RELEASE] {
+        in_child(|| {
+            let client = Client::join(&program.ledger);
+            client.introduce(Lie::None);
+            let file = File::options().write(true).create(true).truncate(false).open(&path);
+            let writer = client.ask(file.unwrap(), &path, 4096, Lie::None);
+            assert!(writer.is_held());
+            assert!(disk.freeze(true));
+            writer.append(b"bytes");
+            client.ledger.header.clock_wanted.store(CLOCK_WANTED, SeqCst);
+            client.wake();
+            let owner = || owner_of(writer.entry.word.load(SeqCst));
+            until("the guard writes it", || owner() == Owner::Guard);
+            for _ in 0..2 {
+                // In the first round by the thread in the call, in the second one by one that has been replaced.
+                std::thread::sleep(Duration::from_millis(50));
+                writer.entry.word.store(0, SeqCst);
+                let word = writer.entry.state.load(SeqCst);
+                writer.entry.state.store(next_state(word, state), SeqCst);
+                client.poke(writer.index);
+                std::thread::sleep(Duration::from_millis(300));
+                assert_eq!(writer.state(), state, "it is not free");
+                assert!(held(), "its handle is open");
+            }
+            assert!(disk.freeze(false));
+            until("it is let go", || writer.state() != state);
+            assert!(!held());
+        });
+    }
+    program.end();
+    until("the guard has ended", || !is_process(guard));
 }
 
 #[test]

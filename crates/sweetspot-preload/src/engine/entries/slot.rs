@@ -15,7 +15,7 @@ use crate::engine::patience::{self, Patience, is_stopped};
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
 use crate::floor::atomic::set_has_threads;
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{aside, careful, clock, proc, sys};
+use crate::floor::{aside, careful, proc, sys};
 
 /// The kernel's marks on a robust futex: its owner died; somebody waits for it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
@@ -64,18 +64,15 @@ fn is_alive(guard: u32) -> bool {
 /// alone.
 const TAKEN_MS_MAX: u64 = 1000;
 
-/// The same for a guard that is not stopped, but may be waiting for the server of the file: it sleeps there.
-const SERVED_MS_MAX: u64 = 60_000;
-
 /// How long is waited between two looks at whether it still lives.
 const TAKEN_LOOK_MS: u64 = 50;
 
 /// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
-/// dead, and writes no more. One that was stopped in the middle is killed: nobody else could go on.
+/// dead, and writes no more. One that was stopped in the middle is killed: nobody else could go on. One that may be
+/// waiting for the server of the file is not: it sleeps there, as this process would, and others are written for by then.
 pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
     let Some(ledger) = ledger::ledger() else { return };
     let mut patience = Patience::new(TAKEN_MS_MAX);
-    let until_ms = clock::now_ms() + SERVED_MS_MAX;
     let guard = guard_thread(ledger);
     let writer = || if ledger::knows_processes() { entry.taker.load(SeqCst) } else { 0 };
     let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
@@ -86,7 +83,7 @@ pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
         }
         // The thread that writes, not the one that answers: a slow server is no stop.
         let writer = writer();
-        let may_be_served = || is_served && clock::now_ms() < until_ms && !is_stopped(writer);
+        let may_be_served = || is_served && !is_stopped(writer);
         if !patience.lasts(writer) && !may_be_served() && !is_in_call(writer) {
             kill_guard(ledger);
         }
