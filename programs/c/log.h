@@ -89,7 +89,7 @@ __attribute__((unused)) static long kernel_position(int fd) { return kernel_seek
  * only observes. What waits does not move the kernel's position. (The library is not asked for its own: what
  * is appended would be written for that, and be so little each time that it would not be worth it.) */
 __attribute__((unused)) static void give_time(int fd) {
-    static int naps = 300;
+    static int naps = 500;
     static long positions[64];
     if (!getenv("SWEETSPOT_LEDGER") || getenv("GIVE_NO_TIME") || naps == 0) return;
     long *position = &positions[fd % 64];
