@@ -38,6 +38,8 @@ impl Count {
 
 /// How many of these lines are said again.
 const WRONG_MAX: usize = 40;
+/// How many of its last lines, where what failed named no test.
+const WRONG_LAST: usize = 8;
 
 struct Done {
     name: &'static str,
@@ -184,7 +186,13 @@ fn show(said: &mut io::Result<(bool, File)>, count: &mut Count) -> bool {
     });
     match shown {
         Ok((passed, text)) => {
-            String::from_utf8_lossy(&text).lines().for_each(|line| count.note(line));
+            let text = String::from_utf8_lossy(&text);
+            let named = count.wrong.len();
+            text.lines().for_each(|line| count.note(line));
+            if !passed && count.wrong.len() == named {
+                let first = text.lines().count().saturating_sub(WRONG_LAST);
+                count.wrong.extend(text.lines().skip(first).map(str::to_owned));
+            }
             passed
         }
         Err(error) => {

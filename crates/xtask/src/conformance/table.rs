@@ -161,8 +161,8 @@ fn stressors() -> impl Iterator<Item = Script> {
 }
 
 /// A tree of a thousand files, with times, links and modes.
-const TREE: &str = "cp -a /usr/include/linux tree; find tree -exec touch -h -d 2005-05-05 {} +; \
-                    ln -s types.h tree/link; chmod 600 tree/types.h";
+const TREE: &str = "cp -a /usr/include/linux tree; ln -s types.h tree/link; chmod 600 tree/types.h; \
+                    find tree -exec touch -h -d 2005-05-05 {} +";
 const RECORDS: &str = "awk 'BEGIN { for (i = 0; i < 200000; i++) print i, (i * 7919) % 100003, \
                        \"text of record\", i % 97 }' > in";
 
@@ -201,7 +201,7 @@ fn everyday() -> impl Iterator<Item = Script> {
             TREE,
             "$RUN tar --sort=name -cf a.tar tree; mkdir out; $RUN tar -xf a.tar -C out; \
              $RUN tar -df a.tar; diff -r tree out/tree; $RUN tar -b 1 -rf a.tar tree/types.h; \
-             $RUN tar -tvf a.tar; find out -printf '%p %s %t %m\\n' | sort",
+             $RUN tar -tvf a.tar; find out/tree -printf '%p %s %t %m\\n' | sort",
         ),
         script(
             "cp -p",
