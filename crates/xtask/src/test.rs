@@ -88,8 +88,6 @@ pub fn run(filter: &[&str]) -> bool {
         for ((name, _), mut said) in BESIDE.into_iter().zip(said) {
             step(name, &mut |count| show(&mut said, count));
         }
-        // In one of the roots that are there now.
-        step("packages", &mut |_| crate::package::quick());
     } else {
         let words: Vec<_> = ["--workspace"].iter().chain(filter).copied().collect();
         step("tests", &mut |count| cargo_test(&words, count));
@@ -140,14 +138,15 @@ const TESTS: &[&str] = &[
 ];
 
 /// What runs beside them, one after the other, as either half waits a good deal: the table of programs in roots of
-/// the oldest and the newest Debian, other people's tests, the fuzzers, the examples in the documentation, and the
-/// table of programs here.
-const BESIDE: [(&str, Beside); 5] = [
+/// the oldest and the newest Debian, other people's tests, the fuzzers, the examples in the documentation, the table
+/// of programs here, and the packages (in one of the roots that are there now).
+const BESIDE: [(&str, Beside); 6] = [
     ("other roots", Beside::Xtask(&["matrix", "--short"])),
     ("conformance", Beside::Xtask(&["conformance", "--quick"])),
     ("fuzzers", Beside::Cargo(&["test", "--workspace", "--bin", "xtask"])),
     ("examples", Beside::Cargo(&["test", "--workspace", "--doc"])),
     ("programs", Beside::Cargo(&["test", "--workspace", "--test", "programs"])),
+    ("packages", Beside::Xtask(&["packages", "--quick"])),
 ];
 
 /// A command of xtask, or of cargo.
