@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END};
 use sweetspot_core::unwritten::{FLUSH_BEGUN, INTERRUPTED_MAX};
 
+use crate::session::FOLDER;
 use crate::sys;
 
 /// Bytes that are copied at a time.
@@ -265,6 +266,9 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     OsString::from_vec([name, suffix.as_bytes()].concat())
 }
 
+/// Where root's state is, unless its own variables say another place.
+const STATE_OF_ROOT: &str = "/var/lib";
+
 /// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`; root's own, where root has another user's
 /// variables (`sudo`).
 fn state_folder() -> Option<PathBuf> {
@@ -272,7 +276,7 @@ fn state_folder() -> Option<PathBuf> {
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    let of_root = || (sys::effective_uid() == 0).then(|| PathBuf::from("/var/lib"));
+    let of_root = || (sys::effective_uid() == 0).then(|| PathBuf::from(STATE_OF_ROOT));
     let state = state.filter(|state| is_roots_way(state)).or_else(of_root)?;
     Some(state.join("sweetspot"))
 }
@@ -284,12 +288,20 @@ fn is_roots_way(folder: &Path) -> bool {
     sys::effective_uid() != 0 || there.all(|above| above.uid() == 0)
 }
 
-/// What was saved where it could not be saved beside its file.
+/// What this user's was saved where it could not be saved beside its file: there, by name.
 pub(crate) fn saved_apart() -> Vec<PathBuf> {
-    let folder = state_folder().and_then(|folder| std::fs::read_dir(folder).ok());
-    let paths = folder.into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_saved = |path: &PathBuf| path.to_string_lossy().contains(SAVED);
-    let mut saved: Vec<PathBuf> = paths.filter(is_saved).collect();
+    let user = sys::effective_uid();
+    let is_saved = |path: &PathBuf| {
+        path.to_string_lossy().contains(SAVED)
+            && std::fs::symlink_metadata(path)
+                .is_ok_and(|data| data.is_file() && data.uid() == user)
+    };
+    // Root's variables may have been other ones then.
+    let of_root = (user == 0).then(|| PathBuf::from(STATE_OF_ROOT).join("sweetspot"));
+    let of_root = of_root.filter(|folder| state_folder().as_ref() != Some(folder));
+    let folders = state_folder().into_iter().chain(of_root).chain([PathBuf::from(FOLDER)]);
+    let entries = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let mut saved: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_saved).collect();
     saved.sort();
     saved
 }

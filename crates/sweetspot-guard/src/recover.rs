@@ -85,8 +85,9 @@ pub struct Piece {
     pub bytes: u64,
     pub fate: Fate,
 }
-/// What guards of this user could save in the user's state folder alone, as there was no room beside its file:
-/// the bytes that a program could not write by its end.
+
+/// What guards of this user could save in the user's state folder alone, or in [`FOLDER`], as there was no room beside
+/// its file: the bytes that a program could not write by its end.
 pub fn saved_apart() -> Vec<PathBuf> {
     finish::saved_apart()
 }

@@ -162,8 +162,8 @@ pub fn clear_up() {
 /// somebody else is at it, or has just removed it; and a file that another user made under our name is
 /// nobody's business here.
 fn complaint(error: &Error) -> Option<String> {
-    let is_ours = error.kind == ErrorKind::System && !is_gone(error);
-    is_ours.then(|| format!("sweetspot: {error}"))
+    let is_ours = matches!(error.kind, ErrorKind::System | ErrorKind::OtherVersion);
+    (is_ours && !is_gone(error)).then(|| format!("sweetspot: {error}"))
 }
 
 fn is_gone(error: &Error) -> bool {
@@ -332,6 +332,10 @@ mod tests {
         };
         assert_eq!(error(&folder.join("sweetspot-0-gone")), None);
         assert!(error(&folder).is_some_and(|said| said.contains("use the ledger")));
+        let target = folder.clone();
+        let (operation, kind) = ("use the ledger", ErrorKind::OtherVersion);
+        let said = complaint(&Error { operation, target, kind, source: None });
+        assert!(said.is_some_and(|said| said.contains("another version")));
     }
 
     #[test]

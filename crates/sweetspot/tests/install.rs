@@ -10,7 +10,7 @@ mod place;
 use memory_disk::Disk;
 use place::Place;
 use serde_json::Value;
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -234,4 +234,30 @@ fn bash_completes_verbs_options_and_values() {
     check(&["doctor", "--"], &["--json", "--help"], &[]);
     check(&["work", "l"], &["lines"], &["copy"]);
     check(&["bench", "--between", ""], &["reboot"], &[]);
+}
+
+#[test]
+fn what_was_saved_away_from_its_file_is_listed_and_not_to_be_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state/sweetspot");
+    fs::create_dir_all(&state).unwrap();
+    let folders = [state.as_path(), Path::new("/dev/shm")];
+    let names = folders.map(|folder| folder.join("out.dat.sweetspot-saved-7-at-4096"));
+    names.iter().for_each(|saved| fs::write(saved, "bytes").unwrap());
+    let [listed, found] = [["recover", "--list"].as_slice(), &["doctor"]].map(|words| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        command
+            .args(words)
+            .env("XDG_STATE_HOME", home.path().join("state"))
+            .env("HOME", home.path());
+        let said = command.env_remove("SWEETSPOT_LEDGER").output().unwrap().stdout;
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    names.iter().for_each(|saved| fs::remove_file(saved).unwrap());
+    for saved in names {
+        let line = format!("{}: 5 bytes", saved.display());
+        assert!(listed.contains(&line), "{listed}");
+    }
+    let line = found.lines().find(|line| line.contains("bytes of a program among it"));
+    assert!(line.is_some_and(|line| line.contains("recover --list")), "{found}");
 }

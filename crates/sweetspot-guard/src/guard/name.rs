@@ -86,14 +86,16 @@ impl Guard {
                 (notes::path_of(self.held[index].handle()?), &self.held[index].named);
             // What was removed may have another name, in the same folder.
             let is_gone = path.is_empty() || path.as_bytes().ends_with(b" (deleted)");
-            let is_new = named.load(SeqCst) != short(&path) && !is_gone;
+            let (before, now) = (named.load(SeqCst), short(&path));
             let call = move || {
-                named.store(short(&path), SeqCst);
-                // Where that fails, the name before is not lost.
-                let _ = note.record_path(index, &path);
+                // Unless the entry is another file's by now.
+                if named.compare_exchange(before, now, SeqCst, SeqCst).is_ok() {
+                    // Where that fails, the name before is not lost.
+                    let _ = note.record_path(index, &path);
+                }
                 true
             };
-            is_new.then(|| Job::Step(Step::new(index, NOTES, call)))
+            (before != now && !is_gone).then(|| Job::Step(Step::new(index, NOTES, call)))
         });
         self.hand_over(renamed);
     }

@@ -32,8 +32,10 @@ const STACK_BYTES: usize = 1 << 20;
 const REAPERS_MAX: usize = 16;
 /// In place of a device's number: that of the state folder, where ledgers are noted.
 pub(super) const NOTES: u64 = u64::MAX;
-/// A call that takes longer than this, and than a step of the clock, does not return, it seems.
-const CALL_TIME_MAX: Duration = Duration::from_millis(20);
+/// A call that takes longer than a step of the clock does not return, it seems; but this long it may always take.
+const CALL_TIME_MIN: Duration = Duration::from_millis(20);
+/// And no longer than this: a program that waits for its own file would take the guard for one that has died.
+const CALL_TIME_MAX: Duration = Duration::from_millis(500);
 /// So many answers in a row may come too late for an entry; its file's calls pass through then.
 const LATE_MAX: u32 = 3;
 
@@ -59,6 +61,8 @@ pub(super) struct Step {
     device: u64,
     /// False: nobody has waited for it.
     call: Box<dyn FnOnce() -> bool + Send>,
+    /// Its number; 0: nobody waits for it.
+    number: u64,
 }
 
 impl Step {
@@ -67,7 +71,7 @@ impl Step {
         device: u64,
         call: impl FnOnce() -> bool + Send + 'static,
     ) -> Step {
-        Step { index, device, call: Box::new(call) }
+        Step { index, device, call: Box::new(call), number: 0 }
     }
 }
 
@@ -112,6 +116,8 @@ struct State {
     call: Option<Call>,
     hung: HashMap<u64, Hung>,
     due: VecDeque<Job>,
+    /// So many steps were waited for.
+    steps: u64,
 }
 
 pub(super) struct Reapers {
@@ -123,7 +129,7 @@ pub(super) struct Reapers {
 impl Reapers {
     /// For a clock that advances in such steps.
     pub(super) fn new(clock_step: Duration) -> Reapers {
-        Reapers { state: Mutex::default(), limit: clock_step.max(CALL_TIME_MAX) }
+        Reapers { state: Mutex::default(), limit: clock_step.clamp(CALL_TIME_MIN, CALL_TIME_MAX) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -158,6 +164,24 @@ impl Reapers {
 }
 
 impl State {
+    /// Puts a step before what nobody waits for. Returns its number.
+    fn put_first(&mut self, step: Step) -> u64 {
+        self.steps += 1;
+        self.due.push_front(Job::Step(Step { number: self.steps, ..step }));
+        self.steps
+    }
+
+    /// Takes the call from a step that has not begun: what it holds is to be closed, without the lock. Its entry is still
+    /// asked for again at its turn.
+    fn take_back(&mut self, number: u64) -> Option<Box<dyn FnOnce() -> bool + Send>> {
+        self.due.iter_mut().find_map(|job| match job {
+            Job::Step(step) if step.number == number => {
+                Some(std::mem::replace(&mut step.call, Box::new(|| false)))
+            }
+            _ => None,
+        })
+    }
+
     /// Whether a call uses the handle of an entry, which is asked for again after it.
     fn is_in_use(&mut self, index: usize) -> bool {
         if let Some(call) = self.call.as_mut().filter(|call| call.in_use == Some(index)) {
@@ -313,8 +337,7 @@ impl Guard {
         // Without room: who sends learns whether anybody has waited.
         let (to, from) = sync_channel(0);
         let step = Step::new(index, device, move || to.send(call()).is_ok());
-        // Before what nobody waits for.
-        self.reapers.lock().due.push_front(Job::Step(step));
+        let number = self.reapers.lock().put_first(step);
         event.raise();
         let (begun, limit) = (Instant::now(), self.reapers.limit);
         loop {
@@ -324,14 +347,18 @@ impl Guard {
             match from.recv_timeout(look.min(left)) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
-                Err(_) => return Err(self.held[index].late()),
+                Err(_) => {
+                    let call = self.reapers.lock().take_back(number);
+                    drop(call);
+                    return Err(self.held[index].late());
+                }
             }
         }
     }
 
     /// Makes such a call.
     pub(super) fn make_step(&self, step: Step) {
-        let Step { index, device, call } = step;
+        let Step { index, device, call, .. } = step;
         let is_awaited = self.enter((None, device), Waiter::Asked(index), || None) && call();
         if let Err(replaced) = self.leave() {
             self.let_go_on(device, replaced);
@@ -385,5 +412,27 @@ mod tests {
         assert_eq!(reapers.lock().hung[&1].asked, [5]);
         reapers.lock().hung.clear();
         assert!(is_taken(5));
+    }
+
+    #[test]
+    fn a_step_that_nobody_waits_for_any_more_keeps_nothing() {
+        let handle = std::sync::Arc::new(());
+        let held = std::sync::Arc::clone(&handle);
+        let mut state = State::default();
+        let first =
+            state.put_first(Step::new(7, 1, move || std::sync::Arc::strong_count(&held) > 0));
+        let second = state.put_first(Step::new(8, 1, || true));
+        drop(state.take_back(first));
+        assert_eq!(std::sync::Arc::strong_count(&handle), 1);
+        assert!(state.take_back(first + second).is_none(), "there is no such step");
+        let mut answer = |expected: usize| match state.due.pop_front() {
+            Some(Job::Step(step)) => {
+                assert_eq!(step.index, expected);
+                (step.call)()
+            }
+            _ => panic!("no step"),
+        };
+        assert!(answer(8), "it is made as it was");
+        assert!(!answer(7), "its entry is asked for again");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The child of a vfork or spawn runs in the memory of its parent, with the parent's thread pointer. Whatever
 //! it does must not touch what is kept here. It ends when the parent goes on. Where its hook is not told that (a raw
-//! `clone`, another library's vfork), the parent's next call finds it out, here.
+//! `clone`), the parent's next call finds it out, here.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{

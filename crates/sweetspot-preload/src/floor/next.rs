@@ -181,6 +181,11 @@ pub fn take_objects() {
     for object in objects.filter(|object| object.dynamic != 0) {
         let name = object.path().map_or(b"".as_slice(), file_name);
         let is_glibc = name == GLIBC;
+        let is_loaders = name.starts_with(b"ld-");
+        // One that does not begin with a page of its own (`-Ttext-segment`).
+        if !is_glibc && !is_loaders && !super::sys::is_readable(object.base) {
+            continue;
+        }
         // Without libc every call would fail, and it may come late in a program of many libraries.
         let place = match count < OBJECTS_MAX {
             true => count,
@@ -193,7 +198,7 @@ pub fn take_objects() {
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
-        if !is_glibc && !name.starts_with(b"ld-") {
+        if !is_glibc && !is_loaders {
             look_at(object, name);
         }
         OBJECTS[place].store(core::ptr::from_ref(object).cast_mut(), Relaxed);

@@ -1,7 +1,7 @@
 //! C programs, one a family of calls, that say what each call gave: with the library and without it
 //! they must say the same.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -110,6 +110,55 @@ fn check_starts(target: &Path, words: &[&str], others: &str) {
         let mut lines = told[0].lines().zip(told[1].lines());
         assert_eq!(lines.find(|(without, with)| without != with), None, "{target:?} {word}");
         assert_eq!(told[0], told[1], "{target:?} {word}");
+    }
+}
+
+/// A library made of `loads.c` with these words to the linker.
+fn library_of_its_own(name: &str, words: &[&str]) -> PathBuf {
+    let victims = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/victims");
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut compiler = gcc();
+    compiler.args(["-DLIBRARY", "-shared", "-fPIC", "-o"]).arg(&made).args(words);
+    let status = compiler.arg(victims.join("loads.c")).status().expect("gcc");
+    assert!(status.success(), "{name} cannot be made");
+    made
+}
+
+/// Moves the program headers of a library to a place that it has in its file, and not in memory.
+fn move_headers(library: &Path) {
+    const E_PHOFF: usize = 32;
+    const FAR: u64 = 64 << 20;
+    let bytes = std::fs::read(library).expect("read");
+    let number = |at: usize, bytes_of: usize| {
+        bytes[at..at + bytes_of].iter().rev().fold(0, |all, &byte| all << 8 | usize::from(byte))
+    };
+    let (at, each, count) = (number(E_PHOFF, 8), number(54, 2), number(56, 2));
+    let file = std::fs::File::options().write(true).open(library).expect("open");
+    file.write_all_at(&bytes[at..at + each * count], FAR).expect("written");
+    file.write_all_at(&FAR.to_le_bytes(), E_PHOFF as u64).expect("written");
+}
+
+#[test]
+fn libraries_that_are_laid_out_oddly_can_be_loaded() {
+    let moved = library_of_its_own("libmoved.so", &[]);
+    move_headers(&moved);
+    let high = library_of_its_own("libhigh.so", &["-Wl,-Ttext-segment=0x200000"]);
+    let (loads, reads) = (compile("loads"), compile("window"));
+    for library in [&moved, &high] {
+        for ours in ["", library::path().to_str().expect("a path")] {
+            let mut command = Command::new(&loads);
+            command.arg(library).env("LD_PRELOAD", ours).env("IO_BUFFER_SIZE", "auto");
+            assert_eq!(
+                told(&command.output().expect("it starts")),
+                "7\nexit Some(0) signal None\n"
+            );
+        }
+        let preloaded = format!("{} {}", library::path().display(), library.display());
+        let mut command = Command::new(&reads);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        command.env("LD_PRELOAD", preloaded).env("IO_BUFFER_SIZE", "auto");
+        assert_eq!(command.output().expect("it starts").stdout, b"window\n".repeat(5));
     }
 }
 

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use sweetspot_core::environment::CACHE;
 use sweetspot_guard::process::with_size_errors;
-use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
+use sweetspot_guard::recover::{Mode, recover, saved_apart, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
+use sweetspot_guard::{Error, ErrorKind};
 use sweetspot_lab::{cache, environment::Environment};
 use sweetspot_report::numbers;
 use sweetspot_report::shell::quoted;
@@ -107,7 +108,14 @@ fn pidfd() -> Finding {
 fn left_behind() -> Finding {
     let part = Part::Run;
     let ledgers = stale_ledgers(geteuid().as_raw());
-    let pieces = ledgers.iter().filter_map(|ledger| recover(ledger, Mode::List).ok()).flatten();
+    let looked: Vec<_> = ledgers.iter().map(|ledger| recover(ledger, Mode::List)).collect();
+    let is_of_another = |error: &&Error| error.kind == ErrorKind::OtherVersion;
+    if let Some(error) =
+        looked.iter().filter_map(|looked| looked.as_ref().err()).find(is_of_another)
+    {
+        return Finding::lacks(part, "left behind", error.to_string());
+    }
+    let pieces = looked.iter().flatten().flatten();
     let (count, bytes) =
         pieces.fold((0, 0), |(count, bytes), piece| (count + 1, bytes + piece.bytes));
     match count {
@@ -220,9 +228,15 @@ pub fn yours() -> Vec<Finding> {
     let mut folders: Vec<PathBuf> =
         all.into_iter().flatten().chain(home::costs()).filter(|folder| folder.is_dir()).collect();
     folders.dedup();
+    let saved = saved_apart();
     let says = |folder: &Path| {
-        let remove = quoted(folder);
-        format!("{}; to remove it: rm -rf {remove}", numbers::bytes(bytes(folder)))
+        let size = numbers::bytes(bytes(folder));
+        match saved.iter().any(|saved| saved.starts_with(folder)) {
+            true => format!(
+                "{size}, bytes of a program among it; to see them: sweetspot recover --list"
+            ),
+            false => format!("{size}; to remove it: rm -rf {}", quoted(folder)),
+        }
     };
     folders.iter().map(|folder| Finding::ok(Part::Yours, "kept", says(folder))).collect()
 }

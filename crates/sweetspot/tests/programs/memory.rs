@@ -116,6 +116,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("beneath", "$RUN $BIN/c/beneath"),
     ("clone_returns", "$RUN $BIN/c/clone_returns"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),
+    ("vfork_forks", "$RUN $BIN/c/vfork_forks"),
     ("vfork_killed", "$RUN $BIN/c/vfork_killed"),
     ("changes_meanwhile", "$RUN $BIN/c/changes_meanwhile"),
     ("walk", "mkdir tree; $RUN $BIN/c/walk tree"),

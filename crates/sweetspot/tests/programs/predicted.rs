@@ -289,6 +289,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "signals at any moment of a vfork", TIMING),
     ("c_sharing", "what the child of a vfork leaves behind", LOOKS),
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
+    ("c_sharing", "a vfork of another library's that makes a fork", TIMING),
     ("c_sharing", "many threads wait in a vfork at the same time", TIMING),
     (
         "c_sharing",

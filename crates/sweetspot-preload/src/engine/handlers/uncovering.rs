@@ -39,7 +39,8 @@ fn take() {
 
 pub(super) fn end() {
     windows_ask_again();
-    LOCK.store(0, Release);
+    // Another thread may have taken it over.
+    let _ = LOCK.compare_exchange(sys::thread_pointer(), 0, Release, Relaxed);
 }
 
 /// In the child of a fork, where the thread that held it is not.

@@ -93,23 +93,34 @@ impl Object {
         unsafe { Names::of(self.base, self.dynamic).own_name() }
     }
 
-    /// Its program headers; none where its first page does not hold them.
+    /// Its program headers. None where the first page of a library does not hold them: a tool has moved them to the
+    /// end of the file, and where that lies in memory only they say.
     fn segments(&self) -> &'static [Elf64_Phdr] {
         let base = self.base;
         if base == 0 {
             // A program that is at a place of its own.
-            return program_headers();
+            return self.headers_of_program();
         }
-        // SAFETY: a loaded library begins with its header, which the first segment holds, and with it
-        // the program headers: the loaders themselves read them there.
-        unsafe {
-            let header = &*(base as *const Elf64_Ehdr);
-            if &header.e_ident[..4] != b"\x7fELF" {
-                return &[];
-            }
-            let first = (base + header.e_phoff as usize) as *const Elf64_Phdr;
-            core::slice::from_raw_parts(first, usize::from(header.e_phnum))
+        // SAFETY: it begins with its header: `take_objects` passes over what does not, and what comes later is asked.
+        let header = unsafe { &*(base as *const Elf64_Ehdr) };
+        let count = usize::from(header.e_phnum);
+        let end = (header.e_phoff as usize).saturating_add(count * size_of::<Elf64_Phdr>());
+        if &header.e_ident[..4] != b"\x7fELF" || end > PAGE_BYTES_MIN {
+            return self.headers_of_program();
         }
+        // SAFETY: they are in the page that begins with the header.
+        unsafe { core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count) }
+    }
+
+    /// The headers of the program, if it is that, which the kernel has said.
+    fn headers_of_program(&self) -> &'static [Elf64_Phdr] {
+        let is_program = loaded().next().is_some_and(|program| program.dynamic == self.dynamic);
+        if is_program { program_headers() } else { &[] }
+    }
+
+    /// The parts of it that are in memory.
+    fn loaded_segments(&self) -> impl Iterator<Item = &'static Elf64_Phdr> {
+        self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD)
     }
 
     fn addresses(&self, segment: &Elf64_Phdr) -> Range<usize> {
@@ -120,14 +131,17 @@ impl Object {
     /// Whether Go made it, by a note that its linker leaves in the first page: then it makes system calls of its own.
     pub fn is_of_go(&self) -> bool {
         let segments = self.segments();
-        let page = segments.as_ptr() as usize & !(PAGE_BYTES_MIN - 1);
+        let page = match self.base {
+            0 => segments.as_ptr() as usize & !(PAGE_BYTES_MIN - 1),
+            base => base,
+        };
         let mut noted = segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE);
         noted.any(|segment| {
             let Range { start: mut at, end } = self.addresses(segment);
             let mask = if segment.p_align == 8 { 7 } else { 3 };
             let padded = |bytes: usize| (bytes + mask) & !mask;
             while page <= at && at + size_of::<Note>() <= end.min(page + PAGE_BYTES_MIN) {
-                // SAFETY: in the page that has the program headers.
+                // SAFETY: in the page that has the header.
                 let note = unsafe { &*(at as *const Note) };
                 if note.name_bytes == 4 && note.name == *b"Go\0\0" {
                     return true;
@@ -147,28 +161,26 @@ impl Object {
 
     /// Whether there is code at an address.
     pub(super) fn has_code_at(&self, address: usize) -> bool {
-        let mut code = self.segments().iter().filter(|segment| segment.p_flags & libc::PF_X != 0);
+        let mut code = self.loaded_segments().filter(|segment| segment.p_flags & libc::PF_X != 0);
         code.any(|segment| self.addresses(segment).contains(&address))
     }
 
     /// Whether there are data at an address that the program may write, but for what the loader has made read-only.
     pub(super) fn has_data_at(&self, address: usize) -> bool {
-        let mut data = self.segments().iter().filter(|segment| segment.p_flags & libc::PF_W != 0);
+        let mut data = self.loaded_segments().filter(|segment| segment.p_flags & libc::PF_W != 0);
         data.any(|segment| self.addresses(segment).contains(&address))
     }
 
     /// From its first address to its last one.
     pub(super) fn extent(&self) -> Range<usize> {
-        let loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
-        let mut each = loaded.map(|segment| self.addresses(segment));
+        let mut each = self.loaded_segments().map(|segment| self.addresses(segment));
         let Some(first) = each.next() else { return 0..0 };
         each.fold(first, |all, one| all.start.min(one.start)..all.end.max(one.end))
     }
 
     /// Whether an address is in one of its segments.
     pub fn holds(&self, address: usize) -> bool {
-        let mut loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
-        loaded.any(|segment| self.addresses(segment).contains(&address))
+        self.loaded_segments().any(|segment| self.addresses(segment).contains(&address))
     }
 }
 

@@ -25,9 +25,10 @@ fn asked(fd: i32, command: i32) -> Option<i32> {
 /// not asked.
 pub fn is_direct_by_server(fd: i32) -> bool {
     match map_error(fd) {
-        libc::ENODEV => true,
+        0 => false,
         libc::EACCES => kept_pages(fd) == Some(0),
-        _ => false,
+        // It is so, or there is no room to find out.
+        _ => true,
     }
 }
 

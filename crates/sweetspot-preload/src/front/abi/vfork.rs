@@ -8,15 +8,17 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sweetspot_core::why::Why;
+
 use super::process::Started;
 use crate::engine::children::after_spawn;
 use crate::engine::spawns;
 use crate::floor::errno::fail;
 use crate::floor::{next, signals, sys};
-use crate::front::dispatch::before_spawn;
+use crate::front::dispatch::{before_spawn, end_because, is_observed};
 
 // The child returns to where its parent will return: nothing of ours may be on the stack in between. So the call is
-// made here, unless another library stands behind this hook, which may make a fork of it.
+// made here, unless another library stands behind this hook, which may make a fork of it: that ends buffering.
 jump! { vfork, before_vfork }
 jump! { __vfork, before_vfork_too }
 
@@ -31,6 +33,10 @@ extern "C" fn before_vfork_too() -> usize {
 fn way(name: &CStr, next: fn() -> usize) -> usize {
     if next::is_libcs(name) {
         return own_vfork as *const () as usize;
+    }
+    // Whether its child borrows this memory is not known, nor where a signal comes in.
+    if !is_observed() {
+        end_because(Why::OtherLibrary);
     }
     before_spawn(0);
     next()

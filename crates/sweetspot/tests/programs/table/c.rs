@@ -1265,6 +1265,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a vfork of another library's that makes a fork",
+        build: &[C("vfork_forks"), CLibrary("forks_for_vfork")],
+        prepare: "cp $BIN/c/forks_for_vfork forks.so",
+        command: "$RUN $BIN/c/vfork_forks; LD_PRELOAD=$PWD/forks.so $RUN $BIN/c/vfork_forks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "functions that not every C library has",
         build: &[C("asks_whether")],
         command: "$RUN $BIN/c/asks_whether",
