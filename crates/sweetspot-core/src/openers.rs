@@ -19,6 +19,8 @@ pub struct Openers {
     places: [AtomicU64; PLACES],
     /// The last opener.
     last: AtomicU32,
+    /// How many times one was noted.
+    noted: AtomicU32,
 }
 
 /// More than one opener did.
@@ -58,6 +60,8 @@ impl Openers {
     /// A file is opened for writing.
     pub fn note(&self, device: u64, inode: u64, opener: u32) {
         let (place, file) = self.place(device, inode);
+        // Before a look at the place: `settle` looks here after it.
+        self.noted.fetch_add(1, SeqCst);
         let _ = place.fetch_update(SeqCst, SeqCst, |before| {
             let file = if before == 0 || file_of(before) == file { file } else { SEVERAL };
             let opener = if before == 0 || opener_of(before) == opener { opener } else { MANY };
@@ -76,11 +80,22 @@ impl Openers {
         opener_of(self.place(device, inode).0.load(SeqCst)) == MANY
     }
 
-    /// It was found that nobody else has it open now. One that opens it meanwhile is not forgotten: that process
-    /// finds the entry of this one, and recalls it. Nor is what is known of others that share the place.
-    pub fn settle(&self, device: u64, inode: u64, opener: u32) {
+    /// What [`settle`](Openers::settle) is told after a look that begins now.
+    pub fn begin_look(&self) -> u32 {
+        self.noted.load(SeqCst)
+    }
+
+    /// It was found, by a look that began then, that nobody else has it open. One that opens anything meanwhile is not
+    /// forgotten, as that may be this file. Nor is what is known of others that share the place.
+    pub fn settle(&self, device: u64, inode: u64, opener: u32, begun: u32) {
         let (place, file) = self.place(device, inode);
-        let _ = place.compare_exchange(word(file, MANY), word(file, opener), SeqCst, SeqCst);
+        let settled = word(file, opener);
+        if place.compare_exchange(word(file, MANY), settled, SeqCst, SeqCst).is_ok()
+            && self.noted.load(SeqCst) != begun
+        {
+            // Where that fails, somebody has noted more.
+            let _ = place.compare_exchange(settled, word(file, MANY), SeqCst, SeqCst);
+        }
     }
 }
 
@@ -126,7 +141,8 @@ mod tests {
     #[test]
     fn a_file_is_the_openers_alone_until_another_one_opens_it() {
         let places = [const { AtomicU64::new(0) }; PLACES];
-        let openers = Openers { places, last: AtomicU32::new(MANY - 2) };
+        let (last, noted) = (AtomicU32::new(MANY - 2), AtomicU32::new(0));
+        let openers = Openers { places, last, noted };
         assert!(!openers.is_alone(1, 7, 10), "opened where nobody saw it");
         openers.note(1, 7, 10);
         openers.note(1, 7, 10);
@@ -136,13 +152,17 @@ mod tests {
         openers.note(1, 7, 11);
         assert!(!openers.is_alone(1, 7, 10) && !openers.is_alone(1, 7, 11));
         assert!(openers.are_many(1, 7));
-        openers.settle(1, 7, 10);
+        let begun = openers.begin_look();
+        openers.note(1, 7, 11);
+        openers.settle(1, 7, 10, begun);
+        assert!(!openers.is_alone(1, 7, 10), "it was opened during the look");
+        openers.settle(1, 7, 10, openers.begin_look());
         assert!(openers.is_alone(1, 7, 10));
         // Another file that shares the place, and that others have open as well.
         let shares = |inode: &u64| core::ptr::eq(openers.place(1, *inode).0, openers.place(1, 7).0);
         let other = (8..).find(shares).unwrap();
         openers.note(1, other, 11);
-        openers.settle(1, 7, 10);
+        openers.settle(1, 7, 10, openers.begin_look());
         assert!(!openers.is_alone(1, other, 10), "what is known of it is kept");
         // Many files of one process are all its own, whatever places they share.
         (0..100_000).for_each(|inode| openers.note(2, inode, 12));

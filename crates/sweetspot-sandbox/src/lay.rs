@@ -9,15 +9,19 @@
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
 mod apart;
+mod closed;
 mod top;
 
+use self::closed::{
+    close, close_the_kernel, close_what_is_not_entered, close_whole, mounted_here, mounts_here,
+};
 use crate::access::may;
 use crate::arguments::Step;
-use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
+use crate::mounts::{self, OVERLAYS_MAX, Plan};
 use crate::shown;
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
@@ -33,7 +37,7 @@ pub const SHARED_MEMORY: &str = "/dev/shm";
 /// Where devices are.
 const DEVICES: &str = "/dev";
 /// Names there behind which nothing is kept: what is written is gone, is shown, or is computed with.
-const HARMLESS_DEVICES: [&str; 19] = [
+const HARMLESS_DEVICES: [&str; 18] = [
     "null",
     "zero",
     "full",
@@ -44,7 +48,6 @@ const HARMLESS_DEVICES: [&str; 19] = [
     "ptmx",
     "pts",
     "shm",
-    "mqueue",
     "fd",
     "stdin",
     "stdout",
@@ -125,27 +128,21 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     let opened = opened(&tops)?;
     let devices = Kept::devices()?;
     plan.closed.iter().try_for_each(close)?;
+    close_what_is_not_entered(&plan)?;
 
     let mut laid = Laid::default();
     for (top, below) in tops.iter().zip(&opened) {
         let place = TopFolders { run: path_of(&run), number: laid.folders.len() };
-        match below {
-            Some(Below::Overlay(lower)) => match place.lay_overlay(top, lower) {
-                // Anyone who removes a mount point outside unmounts it here, too. What is seen there now
-                // lies in the overlay or substitute above it.
-                Err(_)
-                    if mounted.contains(&top.folder) && !mounted_here()?.contains(&top.folder) => {}
-                laid => laid?,
-            },
+        let is_laid = match below {
+            Some(Below::Overlay(lower)) => place.lay_or_close(top, lower, &mounted, &here)?,
             Some(Below::Substitute(kept)) => {
                 laid.put.extend(place.lay_substitute(top, kept)?);
+                true
             }
-            None => {
-                laid.closed.push(bytes_of(&top.folder));
-                continue;
-            }
-        }
-        laid.folders.push(bytes_of(&top.folder));
+            None => false,
+        };
+        let of_its_kind = if is_laid { &mut laid.folders } else { &mut laid.closed };
+        of_its_kind.push(bytes_of(&top.folder));
     }
     if let Some((top, kept)) = devices {
         let place = TopFolders { run: path_of(&run), number: laid.folders.len() };
@@ -209,31 +206,8 @@ fn bind_notes(run: &Path, notes: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets settings of the kernel only be read, and its file systems wherever else they are mounted. They
-/// are the machine's, whatever namespace asks.
-fn close_the_kernel() -> Result<(), String> {
-    for file in mounts::SETTINGS.map(Path::new) {
-        // A mount of its own can be closed by itself. Recursive: what is mounted below stays there.
-        mount_bind_recursive(file, file)
-            .map_err(Into::into)
-            .or_else(if_gone)
-            .map_err(|error| said(&format!("close {} to writing", shown(file)), error))?;
-    }
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
-    // What this user cannot even look at is closed to them already.
-    let closes =
-        |mount: &&Mount| mount.is_to_be_closed() && mount.folder.symlink_metadata().is_ok();
-    mounts::read(&text).iter().filter(closes).try_for_each(close)
-}
-
-fn mounted_here() -> Result<Vec<PathBuf>, String> {
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
-    Ok(mounts::read(&text).into_iter().map(|mount| mount.folder).collect())
-}
-
 fn plan_here() -> Result<Plan, String> {
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
-    let plan = mounts::plan(&mounts::read(&text), folders_in);
+    let plan = mounts::plan(&mounts_here()?, folders_in);
     if plan.overlays.len() > OVERLAYS_MAX {
         return Err(format!("{} folders would need an overlay each", plan.overlays.len()));
     }
@@ -408,6 +382,29 @@ impl TopFolders {
         Ok(upper)
     }
 
+    /// Whether an overlay lies there; else it can only be read: not each file system can lie under one (vfat).
+    fn lay_or_close(
+        &self,
+        top: &Top,
+        lower: &OwnedFd,
+        mounted: &[PathBuf],
+        here: &Path,
+    ) -> Result<bool, String> {
+        let Err(refused) = self.lay_overlay(top, lower) else { return Ok(true) };
+        if !mounted.contains(&top.folder) {
+            return Err(refused);
+        }
+        if !mounted_here()?.contains(&top.folder) {
+            // Anyone who removes a mount point outside unmounts it here, too. What is seen there now lies in the
+            // overlay or substitute above it.
+            return Ok(true);
+        }
+        if here.starts_with(&top.folder) {
+            return Err(refused);
+        }
+        close_whole(&top.folder).map(|()| false)
+    }
+
     fn lay_overlay(&self, top: &Top, lower: &OwnedFd) -> Result<(), String> {
         let failed = |error: std::io::Error| {
             // An option that overlayfs does not know is an invalid argument.
@@ -467,27 +464,4 @@ fn open_path(path: &Path) -> Result<OwnedFd, String> {
 
 fn path_of(fd: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
-}
-
-/// Lets a mount only be read from now on. What was forbidden there stays forbidden: in a user
-/// namespace the kernel insists on it.
-fn close(mount: &Mount) -> Result<(), String> {
-    const KEPT: [(&str, MountFlags); 6] = [
-        ("nosuid", MountFlags::NOSUID),
-        ("nodev", MountFlags::NODEV),
-        ("noexec", MountFlags::NOEXEC),
-        ("noatime", MountFlags::NOATIME),
-        ("nodiratime", MountFlags::NODIRATIME),
-        ("relatime", MountFlags::RELATIME),
-    ];
-    let kept = KEPT.iter().filter(|(name, _)| mount.options.iter().any(|option| option == name));
-    // A device could be written all the same.
-    let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
-    let flags = kept.fold(closed, |all, (_, flag)| all | *flag);
-    match mount_remount(&mount.folder, flags, "") {
-        // Others unmounted it meanwhile.
-        Err(_) if !mounted_here()?.contains(&mount.folder) => Ok(()),
-        closed => closed
-            .map_err(|errno| said(&format!("close {} to writing", shown(&mount.folder)), errno)),
-    }
 }

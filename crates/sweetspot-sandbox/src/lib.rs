@@ -145,10 +145,19 @@ impl Sandbox {
         let no_scratch = |error: io::Error| {
             Refused::NoScratch(format!("no temporary folder in {}: {error}", shown(place)))
         };
+        let shared = match Scratch::new(Path::new(lay::SHARED_MEMORY), SCRATCH_PREFIX) {
+            Ok(shared) => Some(shared),
+            // Without it the command would see what is there.
+            Err(error) if is_no_room(&error) => {
+                let cause = format!("no room in {}: {error}", lay::SHARED_MEMORY);
+                return Err(Refused::NoScratch(cause));
+            }
+            Err(_) => None,
+        };
         let sandbox = Sandbox {
             isolation: wanted.isolation,
             scratch: Scratch::new(place, SCRATCH_PREFIX).map_err(no_scratch)?,
-            shared: Scratch::new(Path::new(lay::SHARED_MEMORY), SCRATCH_PREFIX).ok(),
+            shared,
             owners,
             notes: wanted.notes.clone(),
             costs: wanted.costs.clone(),
@@ -317,6 +326,10 @@ impl Sandbox {
 /// A name for people to read.
 fn shown(path: &Path) -> Shown<'_> {
     Shown(path.as_os_str().as_bytes())
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Where scratch files may go. Not every file system can be the upper one of an overlay: in a

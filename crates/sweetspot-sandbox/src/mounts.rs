@@ -97,11 +97,15 @@ pub struct Plan {
 /// Reads `/proc/self/mountinfo`; mounts that are hidden by others are left out.
 pub fn read(text: &[u8]) -> Vec<Mount> {
     let lines: Vec<Line> = text.split(|&byte| byte == b'\n').filter_map(read_line).collect();
-    let is_root = |line: &&Line| lines.iter().all(|other| other.number != line.parent);
+    // The first mount of all names itself (what a machine that runs from its initial RAM disk has as its root).
+    let is_root = |line: &&Line| {
+        line.parent == line.number || lines.iter().all(|other| other.number != line.parent)
+    };
     let mut left: Vec<&Line> = lines.iter().filter(is_root).collect();
     let mut mounts = Vec::new();
     while let Some(line) = left.pop() {
-        let on_it: Vec<&Line> = lines.iter().filter(|other| other.parent == line.number).collect();
+        let is_on_it = |other: &&Line| other.parent == line.number && other.number != line.number;
+        let on_it: Vec<&Line> = lines.iter().filter(is_on_it).collect();
         let is_hidden = |line: &&Line| {
             let folder = &line.mount.folder;
             on_it.iter().any(|other| {
@@ -227,6 +231,16 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert!(mounts[4].has("nodev") && mounts[5].has("ro") && !mounts[4].has("ro"));
+    }
+
+    #[test]
+    fn the_first_mount_of_all_is_one_too() {
+        let text = b"1 1 0:2 / / rw - rootfs rootfs rw\n20 1 0:21 / /proc rw - proc proc rw\n";
+        let mounts = read(text);
+        let folders: Vec<_> = mounts.iter().map(|mount| mount.folder.to_str().unwrap()).collect();
+        assert_eq!(folders, ["/", "/proc"]);
+        let plan = plan(&mounts, |_| vec!["/data".into(), "/proc".into()]);
+        assert_eq!((plan.overlays, plan.closed.len()), (vec![PathBuf::from("/data")], 1));
     }
 
     #[test]

@@ -335,7 +335,7 @@ impl<'de> Deserialize<'de> for SizeText {
     }
 }
 
-fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Vec<Rule>, Failure> {
+pub fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Vec<Rule>, Failure> {
     let place = |at: usize| {
         let line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count();
         format!("{}:{line}", shown(path))

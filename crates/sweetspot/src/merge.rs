@@ -28,9 +28,9 @@ pub fn summary(arguments: &arguments::Summary) -> Result<u8, Failure> {
     let folder = read::all(&arguments.paths)?;
     let text = match arguments.json {
         true => format!("{}\n", serde_json::to_string_pretty(&folder).unwrap_or_default()),
-        false => text::of(&plain(&folder)),
+        false => lines(&text::of(&plain(&folder))),
     };
-    print(&lines(&text))?;
+    print(&text)?;
     Ok(0)
 }
 

@@ -105,6 +105,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         for _ in 0..arguments.runs {
             let way = Way::Buffered(size.clone());
             let outcome = runs.run(&way)?;
+            let number = runs.last();
             let (figures, seconds) = (runs.figures(&outcome)?, outcome.seconds);
             buffered.push(Buffered { size: size.clone(), figures, seconds });
             let found = confirmed(&mut runs, &mut plain, &outcome, &mut noise, &mut notes)?;
@@ -112,7 +113,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
                 let word = Word::Differs(found, size.clone());
                 return Ok(Verdict::new(word, &plain[0], &noise, buffered, notes));
             }
-            runs.forget_last()?;
+            runs.forget(number)?;
         }
     }
     notes.extend(runs.notes(&plain[0], &arguments.command));

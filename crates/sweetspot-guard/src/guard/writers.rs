@@ -61,6 +61,7 @@ impl Writers {
         if is_alone {
             return Some(false);
         }
+        let begun = openers.begin_look();
         let mut room = DESCRIPTORS_MAX;
         let mut others = self.tree(guard);
         others.retain(|pid| ![owner, std::process::id()].contains(pid));
@@ -79,7 +80,7 @@ impl Writers {
                 return Some(true);
             }
         }
-        openers.settle(file.device, file.inode, opener);
+        openers.settle(file.device, file.inode, opener, begun);
         Some(false)
     }
 

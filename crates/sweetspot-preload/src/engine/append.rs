@@ -153,10 +153,14 @@ fn next_closed(at: u64) -> u64 {
 /// append, and the cursor closed.
 fn write_through(file: &'static OpenFile, committed: &Committed, len: u64) {
     // A handler might give the window up, and another file take its memory. Beside other threads it is put off.
-    let _handlers = single_threaded().then(SignalsBlocked::deferring);
-    let (at, closed) = (committed.at, file.cursor.load(Relaxed));
-    // No positioned hit meanwhile.
+    let is_alone = single_threaded();
+    let _handlers = is_alone.then(SignalsBlocked::deferring);
+    // No positioned hit meanwhile, nor one of another thread that has found the window fresh.
     let epoch = file.epoch.swap(0, Relaxed);
+    if !is_alone {
+        file.close_cursor();
+    }
+    let (at, closed) = (committed.at, file.cursor.load(Relaxed));
     update_window(file, at, committed.bytes as *const u8, len);
     file.epoch.store(epoch, Relaxed);
     let cursor = (at + len).wrapping_sub(file.window_at.load(Relaxed));

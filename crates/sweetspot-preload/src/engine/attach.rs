@@ -75,7 +75,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         Some(Why::SharedMemory)
     } else if unseen::counts_writes() && !file.is_unobserved() {
         Some(Why::Watched)
-    } else if !may_wait(flags) || sys::is_synchronous(fd) || file.is_direct_by_server(fd) {
+    } else if !may_wait(flags) || sys::is_synchronous(fd) {
         Some(Why::OpenFlags)
     } else if !status.regular {
         Some(Why::NotRegular)
@@ -90,6 +90,11 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     };
     if let Some(why) = against {
         return give_up(file, why);
+    }
+    match file.is_direct_by_server(fd) {
+        Some(false) => {}
+        Some(true) => return give_up(file, Why::OpenFlags),
+        None => return note_asked(file, None),
     }
     if auto::may_want_more_than_usual(file, fd) {
         look_for_space(file, fd);
@@ -153,7 +158,7 @@ fn attach_to(file: &'static OpenFile, fd: i32, entry: &'static Entry) {
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
     // Or another thread was faster, and bytes may be waiting already.
-    if forking() || file.attachment.waits() {
+    if forking() || file.attachment.waits() || !table::means(fd, file.to_word()) {
         return;
     }
     // They may have been changed since the handle was asked for.

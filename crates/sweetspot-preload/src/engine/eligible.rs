@@ -65,7 +65,7 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     }
     // Its server makes an answer for each read, perhaps only when all is there that was asked for.
     match sys::is_direct_by_server(fd) {
-        true => Err(Refusal::Final(Why::OpenFlags)),
-        false => Ok(Trust::Nothing),
+        Some(false) => Ok(Trust::Nothing),
+        _ => Err(Refusal::Final(Why::OpenFlags)),
     }
 }

@@ -12,7 +12,7 @@ use sweetspot_core::window::{Decision, Miss};
 
 use super::file::{self, Held, OpenFile};
 use super::process::{EPOCH, acquire_point, acquire_point_of_window};
-use super::{auto, eligible, flush, handlers, inodes, pool, quiesce};
+use super::{auto, eligible, flush, handlers, inodes, pool, quiesce, table};
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -28,8 +28,9 @@ pub(super) enum Target {
 pub(super) enum Step {
     /// The call is done.
     Done(isize),
-    /// The window now holds that many of the bytes that were asked for, as they were in this call.
-    Ready(usize),
+    /// The window now holds that many of the bytes that were asked for, as they were in this call, where the cursor is
+    /// this.
+    Ready(usize, u64),
     /// Something changed: look again.
     Again,
     /// The kernel must answer this one.
@@ -48,7 +49,8 @@ pub(super) fn miss(
 ) -> Step {
     let _signals = SignalsBlocked::deferring();
     let held = file.hold();
-    if !file.is_on() {
+    // By now the number may mean another file, and its record, too.
+    if !file.is_on() || !table::means(fd, file.to_word()) {
         return Step::Again;
     }
     if held.nested {
@@ -67,8 +69,7 @@ pub(super) fn miss(
     };
     let len = len as u64;
     if is_still_right(file, fd, (at, len), now) {
-        file.reopen_cursor();
-        return Step::Ready(len as usize);
+        return Step::Ready(len as usize, file.reopen_cursor());
     }
     let _signals = SignalsBlocked::new();
     let Some((decision, began_ns)) = decide(file, at, len) else {
@@ -80,7 +81,7 @@ pub(super) fn miss(
     match decision {
         Decision::Fill(bytes) if !is_refused(file, fd) => {
             let step = fill(file, fd, at, bytes, len, now, &held);
-            if let Step::Ready(_) = step {
+            if let Step::Ready(..) = step {
                 note_fill(file, began_ns, bytes);
             }
             step
@@ -237,10 +238,10 @@ fn fill(
     file.epoch.store(epoch, Relaxed);
     file.hits_before.store(file.counted(Counter::Hits), Relaxed);
     file.bytes_before.store(file.counted(Counter::HitBytes), Relaxed);
-    file.reopen_cursor();
+    let cursor = file.reopen_cursor();
     match answer as u64 {
         0 => Step::Done(0),
-        filled => Step::Ready(len.min(filled) as usize),
+        filled => Step::Ready(len.min(filled) as usize, cursor),
     }
 }
 

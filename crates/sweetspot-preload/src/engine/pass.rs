@@ -269,9 +269,8 @@ impl Pass {
     fn is_news(self, answer: isize, known: Option<&OpenFile>) {
         match self.kind {
             Kind::Read | Kind::ReadAt => acquire_point(),
-            Kind::Write | Kind::WriteAt if answer < 0 => inodes::not_written(),
-            // There was no room for more, or no time.
-            Kind::Write | Kind::WriteAt if (answer as u64) < self.len => inodes::not_written(),
+            // It failed, or there was no room for more, or no time.
+            Kind::Write | Kind::WriteAt if answer < self.len as isize => inodes::not_written(),
             Kind::Write | Kind::WriteAt => inodes::written(self.fd, known),
             _ => {}
         }
@@ -284,6 +283,7 @@ impl Pass {
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
         if writes {
             space::written_through(done);
+            known.iter().for_each(|file| file.look_after_write(self.fd));
         }
         let Some(word) = file::learning_word(self.fd) else {
             // It passes through for good, by now at least: nothing is learned, but what was written is news.

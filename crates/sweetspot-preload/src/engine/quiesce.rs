@@ -129,7 +129,8 @@ pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
     quiesce(fd, Next::Learn);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
-    let can = !held.nested && !file.attachment.waits() && !is_to_be_tried(file);
+    let is_it = table::means(fd, file.to_word());
+    let can = is_it && !held.nested && !file.attachment.waits() && !is_to_be_tried(file);
     if can {
         handle::let_go(file);
     }

@@ -286,7 +286,9 @@ fn read_window(
         }
         match miss(file, fd, target, len, offset, now) {
             Step::Done(answer) => return Some(Outcome::Done(answer)),
-            Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),
+            Step::Ready(len, cursor) => {
+                hit = hit_pieces(file, target, len, offset, Fresh::InThisCall(cursor));
+            }
             Step::Again => return None,
             Step::PassThrough => return Some(Outcome::PassThrough(Pass::ACQUIRE)),
         }
@@ -362,13 +364,14 @@ pub(super) fn answer(
 }
 
 /// Whether the window is as the file is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Fresh {
     /// In its epoch alone.
     InItsEpoch,
-    /// It was filled or confirmed in this very call: what came since may come after the call as well.
-    /// So a call ends where other threads never stop learning.
-    InThisCall,
+    /// It was filled or confirmed in this very call, which left the cursor there: what came since may come after the call
+    /// as well. So a call ends where other threads never stop learning. But a handler, or another thread, may have moved
+    /// the position or filled the window anew.
+    InThisCall(u64),
 }
 
 /// Answers a read into any number of buffers out of the window: one commit for all of them.
@@ -393,7 +396,11 @@ fn hit_pieces(
         None => at & CLOSED,
     };
     let window_len = file.window_len.load(Relaxed);
-    let fresh = fresh == Fresh::InThisCall || file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
+    let fresh = match (fresh, offset) {
+        (Fresh::InThisCall(left), None) => at == left,
+        (Fresh::InThisCall(left), Some(_)) => at >> 32 == left >> 32,
+        (Fresh::InItsEpoch, _) => file.epoch.load(Relaxed) == EPOCH.load(Relaxed),
+    };
     if !fresh || from > window_len || len as u64 > window_len - from {
         return Hit::Miss;
     }

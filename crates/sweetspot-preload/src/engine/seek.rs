@@ -180,7 +180,7 @@ fn move_position(
         }
         if cursor == CLOSED && !single_threaded() {
             // Another thread may have closed it, and be about to say where that was.
-            return move_closed(file, offset, whence);
+            return move_closed(file, fd, offset, whence);
         }
         let current = if cursor == CLOSED { position } else { window_at + cursor } as i64;
         let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
@@ -191,7 +191,7 @@ fn move_position(
             return None;
         }
         if cursor == CLOSED && stored == AT_END {
-            return move_closed(file, offset, whence);
+            return move_closed(file, fd, offset, whence);
         }
         let in_window = (target as u64).wrapping_sub(window_at);
         let next_generation = (at >> 32).wrapping_add(1) << 32;
@@ -204,7 +204,7 @@ fn move_position(
             file.position.store(target as u64, Relaxed);
             swap(&file.cursor, at, next_generation | CLOSED)
         } else {
-            return move_closed(file, offset, whence);
+            return move_closed(file, fd, offset, whence);
         };
         if moved {
             return Some(target);
@@ -214,10 +214,10 @@ fn move_position(
 
 /// The same under the file's lock, for programs with threads.
 #[cold]
-fn move_closed(file: &'static OpenFile, offset: i64, whence: i32) -> Option<i64> {
+fn move_closed(file: &'static OpenFile, fd: i32, offset: i64, whence: i32) -> Option<i64> {
     let _signals = SignalsBlocked::new();
     let held = file.hold();
-    if !file.is_on() || held.nested {
+    if !file.is_on() || held.nested || !table::means(fd, file.to_word()) {
         return None;
     }
     let current = file.take_position() as i64;

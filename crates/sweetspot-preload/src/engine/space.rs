@@ -12,6 +12,7 @@ use super::handle::{detach, give_up};
 use super::process::EPOCH;
 use super::{auto, entries};
 use crate::floor::atomic::count;
+use crate::floor::atomic::single_threaded;
 use crate::floor::clock::now_ms;
 use crate::floor::sys;
 
@@ -102,6 +103,9 @@ pub(super) fn is_limited() -> bool {
     LIMITED.load(Relaxed) && entries::guarded()
 }
 
+/// The largest size of files where no large ones are known (`MAX_NON_LFS` of Linux).
+const NO_LARGE_FILE_BYTES: u64 = (1 << 31) - 1;
+
 /// Whether the file system, and a limit, let the file grow so far beyond `position` that no write that waits could
 /// meet its largest size. An offset that others share is left alone.
 pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
@@ -112,6 +116,10 @@ pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
         || position + file.attachment.mapped().1 <= file.grows_to.load(Relaxed)
     {
         return true;
+    }
+    // To ask moves the offset, which is the program's there: another thread would see that. So far each file system goes.
+    if file.is_append_placed() && !single_threaded() {
+        return position + file.attachment.mapped().1 <= NO_LARGE_FILE_BYTES;
     }
     let beyond = policy::SPACE_BYTES_MIN.max(append_bytes_max(file).saturating_mul(2));
     file.may_be_at(fd, position.saturating_add(beyond))

@@ -344,7 +344,9 @@ fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
     } else if stand(file).is_asked_after(file.counted(Counter::PassedWrites)) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
-        ask(file, fd);
+        if table::means(fd, file.to_word()) {
+            ask(file, fd);
+        }
     }
     file.attachment.waits()
 }
@@ -354,6 +356,9 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     let _signals = SignalsBlocked::deferring();
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
+    if !table::means(fd, file.to_word()) {
+        return Prepared::PassThrough;
+    }
     // While another thread quiesces all files, nothing begins to wait: see `sharing::stop_transitions`.
     if held.nested || forking() || !file.is_buffered() || !file.attachment.waits() {
         return Prepared::PassThrough;
@@ -444,11 +449,16 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
     if !file.is_on() || held.nested || file.pending() > 0 || file.appends() {
         return None;
     }
+    // Another thread may have closed the number: then its record is another file's.
+    if !table::means(fd, file.to_word()) {
+        return None;
+    }
     let at = file.take_position();
     // Where the kernel knows the position, it is to know it afterwards, too: see `leave_offset`.
     let is_known = file.kernel_at.load(Relaxed) == at;
-    // No positioned hit before they are in the file.
+    // No positioned hit before they are in the file, nor one that has found the window fresh.
     let epoch = file.epoch.swap(0, Relaxed);
+    file.close_cursor();
     let source = put_into_window(file, at, buffer, len as u64).unwrap_or(buffer);
     // SAFETY: the kernel checks the program's memory.
     let answer = unsafe {

@@ -186,6 +186,12 @@ pub fn take_objects() {
         if !is_glibc && !is_loaders && !super::sys::is_readable(object.base) {
             continue;
         }
+        if is_uring(name) {
+            NEEDS_URING.store(true, Relaxed);
+        }
+        if !is_glibc && !is_loaders {
+            look_at(object, name);
+        }
         // Without libc every call would fail, and it may come late in a program of many libraries.
         let place = match count < OBJECTS_MAX {
             true => count,
@@ -194,12 +200,6 @@ pub fn take_objects() {
         };
         if is_glibc {
             HAS_GLIBC.store(true, Relaxed);
-        }
-        if is_uring(name) {
-            NEEDS_URING.store(true, Relaxed);
-        }
-        if !is_glibc && !is_loaders {
-            look_at(object, name);
         }
         OBJECTS[place].store(core::ptr::from_ref(object).cast_mut(), Relaxed);
         count = place + 1;
@@ -305,7 +305,8 @@ pub enum After {
 pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
     let asks = objects().position(|object| object.holds(address));
     let mut before_us = loaded().take_while(|object| !object.is_ours());
-    if asks.is_none() && !before_us.any(|object| object.holds(address)) {
+    let is_there = |object: &Object| object.is_program() || super::sys::is_readable(object.base);
+    if asks.is_none() && !before_us.any(|object| is_there(object) && object.holds(address)) {
         return After::Unknown;
     }
     let mut behind = objects().skip(asks.map_or(0, |asks| asks + 1));

@@ -14,7 +14,7 @@ use sweetspot_core::unwritten::Left;
 
 mod flags;
 
-pub use self::flags::{closes_at_exec, is_direct_by_server, open_flags};
+pub use self::flags::{closes_at_exec, is_direct_by_server, keeps_pages, open_flags};
 pub use crate::arch::{call, stack_pointer, thread_pointer};
 
 /// A negated errno from the kernel, made positive.

@@ -340,7 +340,7 @@ impl Watch {
         let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
         let made_up = || sys::file_system(self.fd).is_none_or(|of| of.is_made_up());
         let is_fuse = || sys::file_system(self.fd).is_some_and(|of| of.is_fuse());
-        let is_direct = || is_fuse() && sys::is_direct_by_server(self.fd);
+        let is_direct = || is_fuse() && sys::is_direct_by_server(self.fd) == Some(true);
         if flags & special != 0 || is_direct() {
             Some(Why::OpenFlags)
         } else if !status.regular || made_up() {

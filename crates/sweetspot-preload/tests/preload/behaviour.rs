@@ -144,9 +144,14 @@ fn libraries_that_are_laid_out_oddly_can_be_loaded() {
     move_headers(&moved);
     let high = library_of_its_own("libhigh.so", &["-Wl,-Ttext-segment=0x200000"]);
     let (loads, reads) = (compile("loads"), compile("window"));
-    for library in [&moved, &high] {
+    let high_program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loads_high");
+    let mut compiler = gcc();
+    compiler.args(["-pie", "-fPIE", "-Wl,-Ttext-segment=0x200000", "-o"]).arg(&high_program);
+    let loads_c = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/victims/loads.c");
+    assert!(compiler.arg(loads_c).status().expect("gcc").success());
+    for (library, loads) in [(&moved, &loads), (&high, &loads), (&high, &high_program)] {
         for ours in ["", library::path().to_str().expect("a path")] {
-            let mut command = Command::new(&loads);
+            let mut command = Command::new(loads);
             command.arg(library).env("LD_PRELOAD", ours).env("IO_BUFFER_SIZE", "auto");
             assert_eq!(
                 told(&command.output().expect("it starts")),

@@ -220,12 +220,12 @@ impl Run<'_> {
         if len > SAMPLES_BYTES_MAX {
             return Ok(Err(format!("it reported {len} bytes of samples; 1 MiB is the most")));
         }
-        let text = fs::read_to_string(&path).map_err(cannot("read", &path))?;
+        let text = fs::read(&path).map_err(cannot("read", &path))?;
         let wrong = |cause: String| {
             let wanted = r#"{"unit": "ms", "samples": [1.5, 2]}"#;
             Err(format!("it reported samples that are not understood: {cause}; wanted: {wanted}"))
         };
-        Ok(match serde_json::from_str::<Distribution>(&text) {
+        Ok(match serde_json::from_slice::<Distribution>(&text) {
             Err(error) => wrong(error.to_string()),
             Ok(found) if found.samples.is_empty() => wrong("there is none".to_owned()),
             Ok(found) if found.samples.iter().any(|sample| *sample <= 0.0) => {

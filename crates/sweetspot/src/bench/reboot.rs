@@ -14,8 +14,8 @@ use super::session::store_path;
 use crate::arguments::Bench;
 use crate::failure::{Failure, say};
 use crate::own;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -154,7 +154,8 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Ends the queue: nothing goes on at the next start, and the report lies beside the store.
+    /// Ends the queue: nothing goes on at the next start, and the report lies beside the store, over nothing that is
+    /// there.
     ///
     /// # Errors
     /// Where something of that cannot be done.
@@ -163,8 +164,9 @@ impl<'a> Queue<'a> {
             true => ("json", serde_json::to_string(report).unwrap_or_default() + "\n"),
             false => ("txt", report.text()),
         };
-        let path = store_path(self.arguments, self.place).with_extension(name);
-        fs::write(&path, text)
+        let store = store_path(self.arguments, self.place);
+        let (path, mut file) = new_beside(&store, name)?;
+        file.write_all(text.as_bytes())
             .map_err(|error| Failure::own(format!("cannot write {}: {error}", shown(&path))))?;
         self.remove();
         Ok(())
@@ -179,6 +181,29 @@ impl<'a> Queue<'a> {
                 say(format_args!("sweetspot: cannot remove {}: {error}", shown(&path)));
             }
         }
+    }
+}
+
+/// Makes a file with the store's name and another ending: the first such name that is free.
+fn new_beside(store: &Path, ending: &str) -> Result<(PathBuf, File), Failure> {
+    const NAMES_MAX: u32 = 1000;
+    let stem = store.file_stem().unwrap_or_default();
+    let mut number = 1;
+    loop {
+        let mut name = stem.to_owned();
+        match number {
+            1 => name.push(format!(".{ending}")),
+            _ => name.push(format!("-{number}.{ending}")),
+        }
+        let path = store.with_file_name(name);
+        match File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < NAMES_MAX => {}
+            Err(error) => {
+                return Err(Failure::own(format!("cannot write {}: {error}", shown(&path))));
+            }
+        }
+        number += 1;
     }
 }
 

@@ -6,14 +6,14 @@ use crate::print::print;
 use std::path::Path;
 use sweetspot_report::profile::compare::text;
 use sweetspot_report::profile::data::{Profile, SCHEMA};
-use sweetspot_report::shown::shown;
+use sweetspot_report::shown::{plain, shown};
 
 /// Prints what changed, on stdout.
 ///
 /// # Errors
 /// Where one of the files is no profile.
 pub fn compare(before: &Path, after: &Path) -> Result<u8, Failure> {
-    let text = text(&read(before)?, &read(after)?);
+    let text = text(&plain(&read(before)?), &plain(&read(after)?));
     print(&text)?;
     Ok(0)
 }

@@ -54,6 +54,10 @@ impl Target {
         let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
         let kind = path.metadata().ok().map(|metadata| metadata.file_type());
         let special = kind.is_some_and(|kind| !kind.is_file());
+        if kind.is_some_and(|kind| kind.is_block_device()) {
+            let cause = "it is a disk, which is not overwritten";
+            return Err(failure(cause).next("name a file in a folder of yours"));
+        }
         let is_fifo = kind.is_some_and(|kind| kind.is_fifo());
         let is_new = path.symlink_metadata().is_err();
         let opened = match is_fifo {

@@ -95,6 +95,11 @@ impl RulesFile {
         Ok(())
     }
 
+    /// Whether `run` understands a text in this place.
+    fn can_be_read(&self, text: &str) -> Result<(), Failure> {
+        config::parse(text, &self.path, &mut Vec::new()).map(drop)
+    }
+
     fn may_be_written(&self) -> Result<(), Failure> {
         let others = match self.found {
             Found::ByName => None,
@@ -129,6 +134,9 @@ struct Before {
 impl Before {
     fn of(path: &Path) -> std::io::Result<Before> {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if target.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            return Err(std::io::Error::other("it is a link that leads nowhere"));
+        }
         let found = match target.metadata() {
             Ok(found) => found,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -161,6 +169,7 @@ pub fn write(place: &RulesFile, tuned: &Tuned) -> Result<Option<String>, Failure
     let before = Before::of(path).map_err(failure)?;
     let changed = update(&before.text, tuned)
         .map_err(|cause| Failure::own(format!("{shown}: {cause}")).next("nothing was changed"))?;
+    place.can_be_read(&changed)?;
     replace(&before, &changed).map_err(failure)?;
     shadowed(path, tuned)
 }
@@ -262,8 +271,8 @@ fn updated(text: &str, tuned: &Tuned) -> Result<String, String> {
         // In their places, with whatever was written around them.
         let own = all.iter_mut().filter(|table| is_own(table));
         for (table, rule) in own.zip(tuned.rules) {
-            table["buffer"] = value(typed(rule.buffer));
-            table["tuned"] = value(tuned.date);
+            change(table, "buffer", &typed(rule.buffer));
+            change(table, "tuned", tuned.date);
         }
         return Ok(document.to_string());
     }
@@ -284,6 +293,15 @@ fn updated(text: &str, tuned: &Tuned) -> Result<String, String> {
         all.push(table);
     }
     Ok(document.to_string())
+}
+
+/// Puts a text in the place of another one; what is written behind it stays.
+fn change(table: &mut Table, key: &str, text: &str) {
+    let decor = table.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
+    table[key] = value(text);
+    if let (Some(decor), Some(new)) = (decor, table[key].as_value_mut()) {
+        *new.decor_mut() = decor;
+    }
 }
 
 #[cfg(test)]
@@ -308,9 +326,28 @@ mod tests {
         assert_eq!(once, format!("{OTHERS}{own}"));
         let again = changed(&once, &[rule(None, 4096)]);
         assert_eq!(again, format!("{OTHERS}{}", own.replace("64K", "4K")), "replaced in its place");
+        let noted = once.replace("\"64K\"\n", "\"64K\" # for the NAS\n");
+        assert_eq!(changed(&noted, &[rule(None, 4096)]), noted.replace("64K", "4K"));
         let with_note = format!("{OTHERS}\n# found in November{own}# the end\n");
         let kept = changed(&with_note, &[rule(None, 4096)]);
         assert_eq!(kept, with_note.replace("64K", "4K"));
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_any_more_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweetspot.toml");
+        let rules = [rule(None, 4096)];
+        let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
+        let full = "[[rule]]\nbuffer = \"4K\"\n".repeat(64);
+        std::fs::write(&path, &full).unwrap();
+        let refused = write(&RulesFile::named(&path), &tuned).unwrap_err().to_string();
+        assert!(refused.contains("more than 64 rules"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), full);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(write(&RulesFile::named(&link), &tuned).is_err());
+        assert!(link.is_symlink());
     }
 
     #[test]

@@ -270,11 +270,13 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    pub(super) fn forget_last(&self) -> Result<(), Failure> {
-        self.forget(self.count)
+    /// The number of the last run.
+    pub(super) fn last(&self) -> usize {
+        self.count
     }
 
-    fn forget(&self, number: usize) -> Result<(), Failure> {
+    /// Removes what a run has left.
+    pub(super) fn forget(&self, number: usize) -> Result<(), Failure> {
         let kept = self.sandbox.scratch().join(format!("{number}.kept"));
         let _ = fs::remove_dir_all(kept);
         self.sandbox.forget(number).map_err(cannot_keep)

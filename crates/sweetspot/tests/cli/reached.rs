@@ -359,14 +359,18 @@ fn where_nothing_can_be_buffered_everyone_says_so() {
 #[test]
 fn libraries_loaded_apart_end_buffering() {
     let place = Place::new();
-    let source = "#include <dlfcn.h>\n#include <stdlib.h>\nint main(int count, char **words) {\n\
-        return count > 1 && !dlopen(\"libm.so.6\", RTLD_NOW | atoi(words[1])); }\n";
+    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\nint main(int count, char **words) {\n\
+        int flags = RTLD_NOW | atoi(words[1]);\n\
+        return !(count > 2 ? dlmopen(LM_ID_BASE, \"libm.so.6\", flags) : dlopen(\"libm.so.6\", flags)); }\n";
     place.write("load.c", source);
     let compile = ["-o", "load", "load.c", "-ldl"];
     let compiled = compiler::gcc().args(compile).current_dir(place.work()).status().unwrap();
     assert!(compiled.success());
-    for (flags, expected) in [("0", false), ("8", true)] {
-        let output = place.run(&["--summary"], &["./load", flags]).output().unwrap();
+    for (words, expected) in
+        [(&["0"][..], false), (&["8"], true), (&["0", "m"], false), (&["8", "m"], true)]
+    {
+        let command = [&["./load"], words].concat();
+        let output = place.run(&["--summary"], &command).output().unwrap();
         assert_eq!(output.status.code(), Some(0));
         assert_eq!(stderr(&output).contains("RTLD_DEEPBIND"), expected, "{}", stderr(&output));
     }

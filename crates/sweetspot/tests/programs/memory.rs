@@ -116,6 +116,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("beneath", "$RUN $BIN/c/beneath"),
     ("clone_returns", "$RUN $BIN/c/clone_returns"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),
+    ("sends_number", "$RUN $BIN/c/sends_number"),
     ("vfork_forks", "$RUN $BIN/c/vfork_forks"),
     ("vfork_killed", "$RUN $BIN/c/vfork_killed"),
     ("changes_meanwhile", "$RUN $BIN/c/changes_meanwhile"),
@@ -166,6 +167,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("stops_world", "it stops its threads every millisecond, which take turns there"),
     ("stops", "it learns of stops by pidfds, too, which valgrind does not know"),
     ("opens_by_ring", "what the kernel stores for its rings, valgrind does not see"),
+    ("handler_seeks", "its timer fires faster than valgrind runs what it interrupts"),
     ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];

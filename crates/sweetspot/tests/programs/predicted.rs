@@ -171,6 +171,8 @@ const ENDS: &str = "c_ends";
 const FEW_CALLS: &[(&str, &str)] = &[
     ("c_calls", "copy by 100000 bytes"),
     ("c_calls", "copy by 4096 bytes"),
+    ("c_sharing", "a descriptor is sent in memory that was used before"),
+    ("musl", "a descriptor is sent in memory that was used before"),
     ("c_calls", "synchronous writes"),
     ("c_sharing", "a preloaded library with a time of its own"),
     ("c_sharing", "a program of an older C library gets its functions"),
@@ -289,6 +291,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "signals at any moment of a vfork", TIMING),
     ("c_sharing", "what the child of a vfork leaves behind", LOOKS),
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
+    ("c_sharing", "a handler moves the position in the middle of a read", TIMING),
     ("c_sharing", "a vfork of another library's that makes a fork", TIMING),
     ("c_sharing", "many threads wait in a vfork at the same time", TIMING),
     (

@@ -187,6 +187,22 @@ fn a_small_disk_is_said() {
 }
 
 #[test]
+fn where_shared_memory_is_full_nothing_runs() {
+    if !is_root() {
+        return test_start::skip("mounting a file system needs root");
+    }
+    let place = Place::new(User::Ours);
+    let script = "mount -t tmpfs -o size=64k none /dev/shm; echo mine > /dev/shm/mine; \
+                  head -c 100000 /dev/zero > /dev/shm/full 2>/dev/null; \
+                  TMPDIR=/var/tmp \"$0\" verify -- rm /dev/shm/mine; echo \"status $?\"; cat /dev/shm/mine";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_sweetspot")]);
+    command.env("SWEETSPOT_CACHE", place.folder.path().join("home/cache"));
+    let output = command.env("HOME", place.folder.path().join("home")).output().unwrap();
+    said(&output, 0, &["no room in /dev/shm", "status 2\n", "mine\n"]);
+}
+
+#[test]
 fn interrupted_it_leaves_nothing() {
     let place = Place::new(User::Ours);
     let disk = place.folder.path().join("disk");

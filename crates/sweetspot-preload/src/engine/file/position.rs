@@ -101,13 +101,16 @@ impl OpenFile {
         self.resolved_position()
     }
 
-    /// Puts the position back into the window, if it lies there. The lock is held.
-    pub fn reopen_cursor(&self) {
+    /// Puts the position back into the window, if it lies there. The lock is held. What the cursor is then.
+    pub fn reopen_cursor(&self) -> u64 {
         let len = self.window_len.load(Relaxed);
         let cursor = self.resolved_position().wrapping_sub(self.window_at.load(Relaxed));
-        if len > 0 && cursor <= len {
-            let closed = self.cursor.load(Relaxed);
-            self.cursor.store(((closed >> 32) << 32) | cursor, Ordering::Release);
+        let closed = self.cursor.load(Relaxed);
+        if len == 0 || cursor > len {
+            return closed;
         }
+        let open = ((closed >> 32) << 32) | cursor;
+        self.cursor.store(open, Ordering::Release);
+        open
     }
 }

@@ -16,6 +16,9 @@ const SERVED: u32 = 16;
 const NOT_SERVED: u32 = 32;
 /// The kernel keeps what its server has said: it did so when that was asked.
 const KEPT: u32 = 64;
+/// It does not; or the next write is to tell.
+const NOT_KEPT: u32 = 128;
+const TOLD_BY_WRITE: u32 = 256;
 
 impl OpenFile {
     /// Whether another process may have acted when a write to it, or a close, returns: the one that reads what is
@@ -40,17 +43,31 @@ impl OpenFile {
     }
 
     /// Whether each transfer is a message to its server. Where it is not, that is asked once: the kernel may drop pages
-    /// at any time.
-    pub fn is_direct_by_server(&self, fd: i32) -> bool {
-        if !self.is_served(fd) || self.traits.load(Relaxed) & KEPT != 0 {
-            return false;
+    /// at any time. `None`: the next write that passes through tells.
+    pub fn is_direct_by_server(&self, fd: i32) -> Option<bool> {
+        let traits = self.traits.load(Relaxed);
+        if !self.is_served(fd) || traits & KEPT != 0 {
+            return Some(false);
         }
-        let is_direct = sys::file_system(fd).is_some_and(|file_system| file_system.is_fuse())
-            && sys::is_direct_by_server(fd);
-        if !is_direct {
-            self.traits.fetch_or(KEPT, Relaxed);
+        if traits & NOT_KEPT != 0 {
+            return Some(true);
         }
+        let is_fuse = sys::file_system(fd).is_some_and(|file_system| file_system.is_fuse());
+        let is_direct = if is_fuse { sys::is_direct_by_server(fd) } else { Some(false) };
+        match is_direct {
+            Some(false) => self.traits.fetch_or(KEPT, Relaxed),
+            Some(true) => traits,
+            None => self.traits.fetch_or(TOLD_BY_WRITE, Relaxed),
+        };
         is_direct
+    }
+
+    /// A write has passed through.
+    pub fn look_after_write(&self, fd: i32) {
+        if self.traits.load(Relaxed) & TOLD_BY_WRITE != 0 {
+            self.traits.fetch_or(if sys::keeps_pages(fd) { KEPT } else { NOT_KEPT }, Relaxed);
+            self.traits.fetch_and(!TOLD_BY_WRITE, Relaxed);
+        }
     }
 
     /// Whether it is a FIFO, a terminal or a disk that was opened by its path.

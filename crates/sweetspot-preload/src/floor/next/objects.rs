@@ -9,6 +9,7 @@ use libc::{Elf64_Ehdr, Elf64_Phdr};
 use super::names::Names;
 use super::{find, lookup};
 use crate::arch;
+use crate::floor::sys;
 
 /// A loaded library: what a loader keeps of it for debuggers (`<link.h>`), the same with glibc and musl.
 #[derive(Clone, Copy)]
@@ -97,25 +98,26 @@ impl Object {
     /// end of the file, and where that lies in memory only they say.
     fn segments(&self) -> &'static [Elf64_Phdr] {
         let base = self.base;
-        if base == 0 {
-            // A program that is at a place of its own.
-            return self.headers_of_program();
+        // Where that is not in its first page, the kernel has said where a program has it.
+        let elsewhere = |is_program| if is_program { program_headers() } else { &[] };
+        let is_program = self.is_program();
+        if base == 0 || is_program && !sys::is_readable(base) {
+            return elsewhere(is_program);
         }
         // SAFETY: it begins with its header: `take_objects` passes over what does not, and what comes later is asked.
         let header = unsafe { &*(base as *const Elf64_Ehdr) };
         let count = usize::from(header.e_phnum);
         let end = (header.e_phoff as usize).saturating_add(count * size_of::<Elf64_Phdr>());
         if &header.e_ident[..4] != b"\x7fELF" || end > PAGE_BYTES_MIN {
-            return self.headers_of_program();
+            return elsewhere(is_program);
         }
         // SAFETY: they are in the page that begins with the header.
         unsafe { core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count) }
     }
 
-    /// The headers of the program, if it is that, which the kernel has said.
-    fn headers_of_program(&self) -> &'static [Elf64_Phdr] {
-        let is_program = loaded().next().is_some_and(|program| program.dynamic == self.dynamic);
-        if is_program { program_headers() } else { &[] }
+    /// Whether it is the program.
+    pub(super) fn is_program(&self) -> bool {
+        loaded().next().is_some_and(|program| program.dynamic == self.dynamic)
     }
 
     /// The parts of it that are in memory.
@@ -131,10 +133,8 @@ impl Object {
     /// Whether Go made it, by a note that its linker leaves in the first page: then it makes system calls of its own.
     pub fn is_of_go(&self) -> bool {
         let segments = self.segments();
-        let page = match self.base {
-            0 => segments.as_ptr() as usize & !(PAGE_BYTES_MIN - 1),
-            base => base,
-        };
+        // Where a tool has moved the headers of a library there are none, so this is its first page, or the program's.
+        let page = segments.as_ptr() as usize & !(PAGE_BYTES_MIN - 1);
         let mut noted = segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE);
         noted.any(|segment| {
             let Range { start: mut at, end } = self.addresses(segment);

@@ -20,16 +20,21 @@ fn asked(fd: i32, command: i32) -> Option<i32> {
 
 /// Whether each read and write of a file reaches its server by itself, as if it had been opened with `O_DIRECT`
 /// (`FOPEN_DIRECT_IO` of FUSE): the kernel maps nothing of it for several, unless the server bears with that
-/// (`FUSE_DIRECT_IO_ALLOW_MMAP`, Linux 6.6), which nothing else tells for sure. It does not try to map what may not be
-/// read: such a file is known, once it was written to, by its pages, of which none is kept (Linux 6.5). The server is
-/// not asked.
-pub fn is_direct_by_server(fd: i32) -> bool {
+/// (`FUSE_DIRECT_IO_ALLOW_MMAP`, Linux 6.6), which nothing else tells for sure. `None`: it does not try to map what may
+/// not be read, which [`keeps_pages`] tells. The server is not asked.
+pub fn is_direct_by_server(fd: i32) -> Option<bool> {
     match map_error(fd) {
-        0 => false,
-        libc::EACCES => kept_pages(fd) == Some(0),
+        0 => Some(false),
+        libc::EACCES => None,
         // It is so, or there is no room to find out.
-        _ => true,
+        _ => Some(true),
     }
+}
+
+/// Whether the kernel keeps any page of a file that was just written to, as far as that can be asked (Linux 6.5). Later
+/// that says nothing: it may drop them at any question about the file's times.
+pub fn keeps_pages(fd: i32) -> bool {
+    kept_pages(fd) != Some(0)
 }
 
 /// `cachestat`, on all machines. Of Linux 6.5: libc has no name for it.

@@ -101,9 +101,10 @@ extern "C" fn before_dlclose() -> usize {
     dlclose::next()
 }
 
-extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
-    if namespace != libc::LM_ID_BASE {
-        // It will have a C library of its own.
+extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char, flags: c_int) -> usize {
+    let is_deep = flags & libc::RTLD_DEEPBIND != 0 && !path.is_null();
+    if namespace != libc::LM_ID_BASE || is_deep {
+        // It will have a C library of its own, or call past us.
         dispatch::end_because(Why::DeepBind);
     }
     loading(path);

@@ -4,7 +4,7 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::deaths;
+use crate::engine::{deaths, handlers};
 use crate::front::dispatch;
 
 // Whether somebody answers, or has an address, tells that he lives.
@@ -28,8 +28,12 @@ hook! {
         let pass = dispatch::public_sync_point();
         let answer = next(fd, level, name, into, len);
         if answer == 0 && (level, name) == (libc::SOL_SOCKET, SO_PEERPIDFD) {
-            // SAFETY: the call that wrote there has succeeded.
-            dispatch::made(unsafe { *into.cast::<c_int>() });
+            // The kernel writes no more than it is given room for.
+            let len = handlers::peek(len.cast::<libc::socklen_t>());
+            let fd = handlers::peek(into.cast::<c_int>());
+            if let (Some(fd), true) = (fd, len == Some(size_of::<c_int>() as _)) {
+                dispatch::made(fd);
+            }
             deaths::descriptor_made();
         }
         // The error that a transfer would have met.

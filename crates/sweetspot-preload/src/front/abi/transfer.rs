@@ -10,6 +10,7 @@ use super::threads::before_thread;
 use crate::engine::process::begin_concurrency;
 use crate::engine::spawns::passive;
 use crate::engine::{changes, deaths, handlers};
+use crate::floor::next;
 use crate::front::dispatch;
 
 /// Between two descriptors, at the kernel's offsets.
@@ -172,6 +173,11 @@ const PASSED_MAX: usize = 253;
 /// A descriptor of the sender's process; libc has no name for it.
 const SCM_PIDFD: c_int = 4;
 
+/// A length in a message: musl's have four bytes, and what lies behind them is left as it was.
+fn length(len: usize) -> usize {
+    if next::has_glibc() { len } else { len as u32 as usize }
+}
+
 /// Calls `with` for each descriptor that travels with a message. The memory may be anything.
 fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
     let Some(message) = handlers::peek(message) else { return };
@@ -180,13 +186,14 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
     }
     let control = message.msg_control as *const u8;
     let (header_len, mut at) = (size_of::<libc::cmsghdr>(), 0usize);
+    let control_len = length(message.msg_controllen);
     // The kernel takes as many as there is room for.
-    while at.saturating_add(header_len) <= message.msg_controllen {
+    while at.saturating_add(header_len) <= control_len {
         let Some(header) = handlers::peek(control.wrapping_add(at).cast::<libc::cmsghdr>()) else {
             return;
         };
-        let len = header.cmsg_len;
-        if len < header_len || len > message.msg_controllen - at {
+        let len = length(header.cmsg_len);
+        if len < header_len || len > control_len - at {
             return;
         }
         if header.cmsg_level == libc::SOL_SOCKET

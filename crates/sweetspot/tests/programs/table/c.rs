@@ -1265,6 +1265,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a descriptor is sent in memory that was used before",
+        build: &[C("sends_number")],
+        command: "$RUN $BIN/c/sends_number",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a handler moves the position in the middle of a read",
+        build: &[C("handler_seeks")],
+        command: "$RUN $BIN/c/handler_seeks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a vfork of another library's that makes a fork",
         build: &[C("vfork_forks"), CLibrary("forks_for_vfork")],
         prepare: "cp $BIN/c/forks_for_vfork forks.so",

@@ -124,6 +124,13 @@ pub const ALL: &[Case] = &[
     },
     Case {
         group: "musl",
+        name: "a descriptor is sent in memory that was used before",
+        build: &[Musl("sends_number")],
+        command: "$RUN $BIN/musl/sends_number",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
         name: "threads that the C library makes",
         build: &[Musl("other_masks")],
         command: "for way in timer aio; do $RUN $BIN/musl/other_masks $way; done",
