@@ -18,6 +18,7 @@ use self::closed::{
 use crate::access::may;
 use crate::arguments::Step;
 use crate::mounts::{self, OVERLAYS_MAX, Plan};
+use crate::scratch::remove_tree;
 use crate::shown;
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
@@ -402,7 +403,16 @@ impl TopFolders {
         if here.starts_with(&top.folder) {
             return Err(refused);
         }
+        // The next one has the number, and folders of its own.
+        for folder in [upper_folder(&self.run, self.number), self.work_folder()] {
+            // Where that fails, so does the next overlay.
+            let _ = remove_tree(&folder);
+        }
         close_whole(&top.folder).map(|()| false)
+    }
+
+    fn work_folder(&self) -> PathBuf {
+        self.run.join("work").join(self.number.to_string())
     }
 
     fn lay_overlay(&self, top: &Top, lower: &OwnedFd) -> Result<(), String> {
@@ -414,7 +424,7 @@ impl TopFolders {
             said(&format!("lay an overlay over {}", shown(&top.folder)), error) + hint
         };
         let upper = self.upper(top)?;
-        let work = self.run.join("work").join(self.number.to_string());
+        let work = self.work_folder();
         fs::create_dir_all(&work).map_err(failed)?;
         // By descriptor: a path may hold commas and colons, which mean something in options.
         // Volatile: else the whole disk is synchronised at the end of each overlay.

@@ -148,7 +148,7 @@ impl Sandbox {
         let shared = match Scratch::new(Path::new(lay::SHARED_MEMORY), SCRATCH_PREFIX) {
             Ok(shared) => Some(shared),
             // Without it the command would see what is there.
-            Err(error) if is_no_room(&error) => {
+            Err(error) if wanted.isolation == Isolation::Overlays && is_no_room(&error) => {
                 let cause = format!("no room in {}: {error}", lay::SHARED_MEMORY);
                 return Err(Refused::NoScratch(cause));
             }

@@ -242,7 +242,8 @@ fn what_was_saved_away_from_its_file_is_listed_and_not_to_be_removed() {
     let state = home.path().join("state/sweetspot");
     fs::create_dir_all(&state).unwrap();
     let folders = [state.as_path(), Path::new("/dev/shm")];
-    let names = folders.map(|folder| folder.join("out.dat.sweetspot-saved-7-at-4096"));
+    let name = format!("out.dat.sweetspot-saved-{}-at-4096", std::process::id());
+    let names = folders.map(|folder| folder.join(&name));
     names.iter().for_each(|saved| fs::write(saved, "bytes").unwrap());
     let [listed, found] = [["recover", "--list"].as_slice(), &["doctor"]].map(|words| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));

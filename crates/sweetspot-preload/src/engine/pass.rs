@@ -269,8 +269,9 @@ impl Pass {
     fn is_news(self, answer: isize, known: Option<&OpenFile>) {
         match self.kind {
             Kind::Read | Kind::ReadAt => acquire_point(),
-            // It failed, or there was no room for more, or no time.
-            Kind::Write | Kind::WriteAt if answer < self.len as isize => inodes::not_written(),
+            Kind::Write | Kind::WriteAt if answer < 0 => inodes::not_written(),
+            // There was no room for more, or no time.
+            Kind::Write | Kind::WriteAt if (answer as u64) < self.len => inodes::not_written(),
             Kind::Write | Kind::WriteAt => inodes::written(self.fd, known),
             _ => {}
         }
@@ -283,7 +284,7 @@ impl Pass {
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
         if writes {
             space::written_through(done);
-            known.iter().for_each(|file| file.look_after_write(self.fd));
+            known.filter(|_| done > 0).inspect(|file| file.look_after_write(self.fd));
         }
         let Some(word) = file::learning_word(self.fd) else {
             // It passes through for good, by now at least: nothing is learned, but what was written is news.
@@ -464,8 +465,7 @@ impl AtOnce {
 #[unsafe(link_section = ".data")]
 static STDIO_CALLS: AtomicU32 = AtomicU32::new(0);
 
-/// For the summary: stdio makes many calls on a file, so that there is something to say should nothing
-/// be buffered.
+/// For the summary, should nothing be buffered: stdio makes many calls on a file.
 #[cold]
 fn note_stdio(fd: i32) {
     let calls = STDIO_CALLS.fetch_add(1, Relaxed) + 1;

@@ -106,6 +106,9 @@ pub(super) fn is_limited() -> bool {
 /// The largest size of files where no large ones are known (`MAX_NON_LFS` of Linux).
 const NO_LARGE_FILE_BYTES: u64 = (1 << 31) - 1;
 
+/// So far most file systems go, and hardly any file: then it is asked once.
+const FAR_BYTES: u64 = 1 << 43;
+
 /// Whether the file system, and a limit, let the file grow so far beyond `position` that no write that waits could
 /// meet its largest size. An offset that others share is left alone.
 pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
@@ -122,5 +125,6 @@ pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
         return position + file.attachment.mapped().1 <= NO_LARGE_FILE_BYTES;
     }
     let beyond = policy::SPACE_BYTES_MIN.max(append_bytes_max(file).saturating_mul(2));
-    file.may_be_at(fd, position.saturating_add(beyond))
+    let beyond = position.saturating_add(beyond);
+    file.may_be_at(fd, beyond.max(FAR_BYTES)) || file.may_be_at(fd, beyond)
 }

@@ -357,7 +357,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
     if !table::means(fd, file.to_word()) {
-        return Prepared::PassThrough;
+        return Prepared::Append;
     }
     // While another thread quiesces all files, nothing begins to wait: see `sharing::stop_transitions`.
     if held.nested || forking() || !file.is_buffered() || !file.attachment.waits() {

@@ -182,10 +182,6 @@ pub fn take_objects() {
         let name = object.path().map_or(b"".as_slice(), file_name);
         let is_glibc = name == GLIBC;
         let is_loaders = name.starts_with(b"ld-");
-        // One that does not begin with a page of its own (`-Ttext-segment`).
-        if !is_glibc && !is_loaders && !super::sys::is_readable(object.base) {
-            continue;
-        }
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
@@ -305,8 +301,7 @@ pub enum After {
 pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
     let asks = objects().position(|object| object.holds(address));
     let mut before_us = loaded().take_while(|object| !object.is_ours());
-    let is_there = |object: &Object| object.is_program() || super::sys::is_readable(object.base);
-    if asks.is_none() && !before_us.any(|object| is_there(object) && object.holds(address)) {
+    if asks.is_none() && !before_us.any(|object| object.holds(address)) {
         return After::Unknown;
     }
     let mut behind = objects().skip(asks.map_or(0, |asks| asks + 1));

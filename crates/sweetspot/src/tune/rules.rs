@@ -169,7 +169,7 @@ pub fn write(place: &RulesFile, tuned: &Tuned) -> Result<Option<String>, Failure
     let before = Before::of(path).map_err(failure)?;
     let changed = update(&before.text, tuned)
         .map_err(|cause| Failure::own(format!("{shown}: {cause}")).next("nothing was changed"))?;
-    place.can_be_read(&changed)?;
+    place.can_be_read(&changed).map_err(|cause| cause.next("nothing was changed"))?;
     replace(&before, &changed).map_err(failure)?;
     shadowed(path, tuned)
 }

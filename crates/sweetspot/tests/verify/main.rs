@@ -40,6 +40,13 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Whether a file in memory can have the attributes that overlays leave (Linux 6.6).
+fn memory_takes_overlays() -> bool {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::fsetxattr(&file, "user.overlay.try", b"y", flags).is_ok()
+}
+
 /// Everyone that can be tried here.
 fn users() -> Vec<User> {
     if is_root() { vec![User::Ours, User::Nobody] } else { vec![User::Ours] }
@@ -95,8 +102,11 @@ impl Place {
         for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
             words.env_remove(name);
         }
-        // A disk looks for a long time for the number of a new file where thousands have just been removed.
-        words.env("TMPDIR", "/dev/shm");
+        match memory_takes_overlays() {
+            // A disk looks long for the number of a new file where thousands have just been removed.
+            true => words.env("TMPDIR", "/dev/shm"),
+            false => words.env_remove("TMPDIR"),
+        };
         words.env("SWEETSPOT_CACHE", self.folder.path().join("home/cache"));
         words.env("HOME", self.folder.path().join("home")).current_dir(self.work());
         words.arg("verify").args(options).arg("--").args(command).stdin(Stdio::null());

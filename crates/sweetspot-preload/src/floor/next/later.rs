@@ -83,11 +83,7 @@ fn read(at: *const Object) -> Option<Object> {
 
 fn unseen(object: &Object) -> Option<Unseen> {
     let is_there = |at: usize| at != 0 && (single_threaded() || sys::is_readable(at));
-    // Not each library begins with a page of its own.
-    if !sys::is_readable(object.base)
-        || !is_there(object.dynamic)
-        || !is_there(object.path as usize)
-    {
+    if !is_there(object.base) || !is_there(object.dynamic) || !is_there(object.path as usize) {
         return None;
     }
     match () {

@@ -101,10 +101,11 @@ impl Object {
         // Where that is not in its first page, the kernel has said where a program has it.
         let elsewhere = |is_program| if is_program { program_headers() } else { &[] };
         let is_program = self.is_program();
-        if base == 0 || is_program && !sys::is_readable(base) {
+        // Not each begins with a page of its own (`-Ttext-segment`).
+        if base == 0 || !sys::is_readable(base) {
             return elsewhere(is_program);
         }
-        // SAFETY: it begins with its header: `take_objects` passes over what does not, and what comes later is asked.
+        // SAFETY: it can be read, and the first page of an object begins with its header.
         let header = unsafe { &*(base as *const Elf64_Ehdr) };
         let count = usize::from(header.e_phnum);
         let end = (header.e_phoff as usize).saturating_add(count * size_of::<Elf64_Phdr>());
