@@ -10,8 +10,8 @@
 //! recover   does the guard's last duty where the guard was killed too
 //! ```
 //!
-//! Nothing here touches the file of a living process: pending bytes are written by their owner, or
-//! by the guard once the kernel has said that the owner is dead, or by `recover` once both are.
+//! Pending bytes are written by their owner; by the guard, if they have waited for the maximum age, if another process
+//! asks, or once the kernel has said that the owner is dead; or by `recover` once both are.
 //!
 //! # What the library in the program does
 //! The other half of the protocol, as pseudo-code; `tests/guard/client.rs` is a client that follows it.
@@ -35,7 +35,7 @@
 //!                  least what was wanted) are valid, until the next RELEASE or DISCARD.  Map the write
 //!                  buffer, take the kernel's offset, store size and times as fstat gives them *now*
 //!                  (writes that passed through may have moved them since the guard looked), buffer.
-//!                  REFUSED: final for this open file; DISCARD it when the file is closed.
+//!                  REFUSED: final for this open file, unless a larger write buffer than usual was asked for; DISCARD it when the file is closed.
 //! append           not alive(guard): quiesce, and pass through for good.
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
 //! flush            begun_ns = the clock; flushing = 1; pwrite(fd, write buffer, length, base) until all is

@@ -18,7 +18,7 @@
 //! compare-and-swap. Anyone who refills, moves or closes the window first closes the cursor, which
 //! advances the generation: then the swap fails and the hit starts again. So a signal handler that
 //! reads the same file in the middle of a hit, or another thread that does, is just one that came
-//! first. Where nobody can come in between at all (`concerns::CONCURRENT`), a hit moves the cursor by
+//! first. Where nobody can come in between at all (`concerns::CONCURRENT` is clear), a hit moves the cursor by
 //! an addition.
 //!
 //! On a machine that reorders loads and stores (aarch64) this needs three things; on x86_64 they cost
@@ -108,7 +108,7 @@ pub struct OpenFile {
     /// 1 while on the list of files with pending bytes.
     pub dirty: AtomicU32,
     pub next_dirty: AtomicPtr<OpenFile>,
-    /// Time of modification before the flush in flight; see `engine::write`.
+    /// Time of modification before the flush in flight; see `engine::flush`.
     pub before_ns: AtomicU64,
     /// 1 where more than the usual write buffer was asked for, and refused.
     pub is_modest: AtomicU32,

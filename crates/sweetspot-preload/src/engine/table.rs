@@ -8,7 +8,7 @@
 //! | `PASS_THROUGH` | a regular file; calls on it pass through for good |
 //! | `OTHER` | a pipe, socket, terminal: calls on it release and acquire |
 //!
-//! The table is a static of 512 KiB that costs nothing until a page of it is touched. Calls on
+//! The table is a static of 1 MiB that costs nothing until a page of it is touched. Calls on
 //! descriptors beyond it pass through.
 
 use core::sync::atomic::{
