@@ -60,6 +60,10 @@ fn be_modest(file: &'static OpenFile, refused: &'static Entry) {
 
 /// Asks for a handle on a file that is open for writing. The registry is held.
 pub(super) fn ask(file: &'static OpenFile, fd: i32) {
+    // Beside an exec that has given all back, the new program would keep what is asked for.
+    if forking() {
+        return;
+    }
     let flags = sys::open_flags(fd).unwrap_or(0);
     let buffer = match file.buffer.load(Relaxed) {
         BUFFER_OFF => rules::buffer_for(fd),
@@ -71,24 +75,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     file.buffer.store(buffer, Relaxed);
     file.unobserved.store(u32::from(rules::is_unobserved(fd)), Relaxed);
     records::begin(file, fd);
-    let against = if unseen::shares_memory() && !file.is_unobserved() {
-        Some(Why::SharedMemory)
-    } else if unseen::counts_writes() && !file.is_unobserved() {
-        Some(Why::Watched)
-    } else if !may_wait(flags) || sys::is_synchronous(fd) {
-        Some(Why::OpenFlags)
-    } else if !status.regular {
-        Some(Why::NotRegular)
-    } else if buffer == BUFFER_OFF {
-        Some(Why::Off)
-    } else if inodes::is_mapped(status.device, status.inode) {
-        Some(Why::Mapped)
-    } else if !sys::file_size_unlimited() {
-        Some(Why::FileSizeLimit)
-    } else {
-        None
-    };
-    if let Some(why) = against {
+    if let Some(why) = against(file, fd, flags, &status) {
         return give_up(file, why);
     }
     match file.is_direct_by_server(fd) {
@@ -115,6 +102,27 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         }
         Err(entries::NotAsked::Yet) => note_asked(file, None),
         Err(entries::NotAsked::Ever) => give_up(file, Why::NoGuard),
+    }
+}
+
+/// Why the writes of a file are never to wait, as far as that does not ask its server.
+fn against(file: &OpenFile, fd: i32, flags: i32, status: &sys::Status) -> Option<Why> {
+    if unseen::shares_memory() && !file.is_unobserved() {
+        Some(Why::SharedMemory)
+    } else if unseen::counts_writes() && !file.is_unobserved() {
+        Some(Why::Watched)
+    } else if !may_wait(flags) || sys::is_synchronous(fd) {
+        Some(Why::OpenFlags)
+    } else if !status.regular {
+        Some(Why::NotRegular)
+    } else if file.buffer.load(Relaxed) == BUFFER_OFF {
+        Some(Why::Off)
+    } else if inodes::is_mapped(status.device, status.inode) {
+        Some(Why::Mapped)
+    } else if !sys::file_size_unlimited() {
+        Some(Why::FileSizeLimit)
+    } else {
+        None
     }
 }
 

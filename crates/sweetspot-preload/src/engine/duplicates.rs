@@ -129,6 +129,9 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
         }
         return;
     }
+    // Beside threads: no buffer is about to begin in the middle of it.
+    let _signals = has_threads().then(SignalsBlocked::new);
+    let _registry = has_threads().then(file::hold_registry);
     if let Some((file, _)) = file::open_file(fd) {
         // Set for one of several descriptors, it says nothing about the others.
         if !closed {
@@ -137,14 +140,19 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
         return;
     }
     let Some(word) = table::word(fd) else { return };
-    let value = word.load(Relaxed);
-    if table::is_learning(value) {
+    loop {
+        let value = word.load(Relaxed);
+        if !table::is_learning(value) {
+            return;
+        }
         let learning = Learning(value);
         let next = match closed {
             false => learning.without(Learning::CLOSE_ON_EXEC),
             true => learning.with(Learning::CLOSE_ON_EXEC),
         };
-        crate::floor::atomic::swap(word, value, next.0);
+        if crate::floor::atomic::swap(word, value, next.0) {
+            return;
+        }
     }
 }
 

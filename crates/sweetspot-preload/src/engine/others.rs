@@ -24,6 +24,7 @@ use super::file::{self, Placement};
 use super::patience::Patience;
 use super::spawns::is_filtered;
 use super::{entries, ledger, table};
+use crate::floor::atomic::single_threaded;
 use crate::floor::{proc, sys};
 
 /// How long to wait for the guard to finish a dead process, or to write for a living one, in
@@ -37,8 +38,13 @@ const QUICK_MS_MAX: u64 = 100;
 
 /// Whether anything may wait in another process of the tree.
 pub fn any_waits(ledger: &Ledger) -> bool {
-    let own = ledger.slots[entries::slot() as usize].waiting.load(SeqCst);
-    ledger.header.waiting.load(SeqCst) != own
+    let own = || ledger.slots[entries::slot() as usize].waiting.load(SeqCst);
+    let before = own();
+    if ledger.header.waiting.load(SeqCst) != before || own() != before {
+        return true;
+    }
+    // What another thread has waiting may have ended between the looks, and have been counted for somebody else's.
+    before != 0 && !single_threaded() && waiting(ledger).next().is_some()
 }
 
 /// Whether the guard has been asked, by anyone, whether writes may wait.

@@ -97,28 +97,31 @@ impl Object {
     /// Its program headers. None where the first page of a library does not hold them: a tool has moved them to the
     /// end of the file, and where that lies in memory only they say.
     fn segments(&self) -> &'static [Elf64_Phdr] {
-        let base = self.base;
-        // Where that is not in its first page, the kernel has said where a program has it.
-        let elsewhere = |is_program| if is_program { program_headers() } else { &[] };
-        let is_program = self.is_program();
         // Not each begins with a page of its own (`-Ttext-segment`).
-        if base == 0 || !sys::is_readable(base) {
-            return elsewhere(is_program);
+        match self.base != 0 && sys::is_readable(self.base) {
+            true => self.segments_of_page(),
+            false => self.segments_elsewhere(),
         }
+    }
+
+    /// Where they are not in its first page, the kernel has said where a program has them.
+    fn segments_elsewhere(&self) -> &'static [Elf64_Phdr] {
+        let is_program = loaded().next().is_some_and(|program| program.dynamic == self.dynamic);
+        if is_program { program_headers() } else { &[] }
+    }
+
+    /// The same of an object that begins with a page of its own.
+    fn segments_of_page(&self) -> &'static [Elf64_Phdr] {
+        let base = self.base;
         // SAFETY: it can be read, and the first page of an object begins with its header.
         let header = unsafe { &*(base as *const Elf64_Ehdr) };
         let count = usize::from(header.e_phnum);
         let end = (header.e_phoff as usize).saturating_add(count * size_of::<Elf64_Phdr>());
         if &header.e_ident[..4] != b"\x7fELF" || end > PAGE_BYTES_MIN {
-            return elsewhere(is_program);
+            return self.segments_elsewhere();
         }
         // SAFETY: they are in the page that begins with the header.
         unsafe { core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count) }
-    }
-
-    /// Whether it is the program.
-    pub(super) fn is_program(&self) -> bool {
-        loaded().next().is_some_and(|program| program.dynamic == self.dynamic)
     }
 
     /// The parts of it that are in memory.
@@ -154,9 +157,17 @@ impl Object {
     }
 
     /// The data that the loader has made read-only.
-    pub fn relro(&self) -> Option<Range<usize>> {
-        let segment =
-            self.segments().iter().find(|segment| segment.p_type == libc::PT_GNU_RELRO)?;
+    pub(super) fn relro(&self) -> Option<Range<usize>> {
+        self.relro_in(self.segments())
+    }
+
+    /// The same of the C library, which begins with a page of its own.
+    pub fn relro_of_libc(&self) -> Option<Range<usize>> {
+        self.relro_in(self.segments_of_page())
+    }
+
+    fn relro_in(&self, segments: &[Elf64_Phdr]) -> Option<Range<usize>> {
+        let segment = segments.iter().find(|segment| segment.p_type == libc::PT_GNU_RELRO)?;
         Some(self.addresses(segment))
     }
 

@@ -94,7 +94,7 @@ impl Leaf {
 /// Puts our functions into all tables.
 pub fn take_tables() -> Result<(), Why> {
     let found = next::find(c"_IO_file_jumps").ok_or(UNKNOWN)?;
-    let relro = found.object.relro().ok_or(UNKNOWN)?;
+    let relro = found.object.relro_of_libc().ok_or(UNKNOWN)?;
     let leaves: [usize; 5] = core::array::from_fn(|index| LEAVES[index].original());
     if leaves.contains(&0) || !relro.contains(&found.address) {
         return Err(UNKNOWN);
