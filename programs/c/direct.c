@@ -5,6 +5,8 @@
  *   records FOLDER what is written to it is as many requests as there were writes; the file may be read, too, or not,
  *                  or is open for appending
  *   few FOLDER     a server that takes few bytes at a time keeps what is written
+ *   kept FOLDER    the kernel keeps the file, and drops its pages whenever it hears of another time: whether what is
+ *                  written to it is few requests
  * Root can do it. */
 #include "log.h"
 #include <linux/fuse.h>
@@ -49,15 +51,20 @@ static void answer_read(void) {
     waiting.unique = 0;
 }
 
+static int is_written(void) {
+    return !strcmp(way, "records") || !strcmp(way, "few") || !strcmp(way, "kept");
+}
+
 static void reply_to(const struct fuse_in_header *to, const void *asked) {
     const struct fuse_read_in *read_in = asked;
     struct fuse_attr file = {.ino = 2, .mode = S_IFREG | 0644, .nlink = 1, .blksize = PAGE, .size = SIZE};
     struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 131072, .time_gran = 1};
+    if (!strcmp(way, "kept")) init.flags = FUSE_AUTO_INVAL_DATA;
     struct fuse_entry_out entry = {.nodeid = 2, .entry_valid = 100, .attr_valid = 100, .attr = file};
     struct fuse_attr_out attr = {.attr_valid = 100, .attr = file};
-    int is_kept = !strcmp(way, "cached") || !strcmp(way, "few"), is_written = !strcmp(way, "records") || !strcmp(way, "few");
+    int is_kept = strcmp(way, "records") && strcmp(way, "each") && strcmp(way, "steps");
     const struct fuse_write_in *write_in = asked;
-    if (is_written) attr.attr.size = entry.attr.size = size, attr.attr_valid = entry.attr_valid = 0;
+    if (is_written()) attr.attr.size = entry.attr.size = size, attr.attr_valid = entry.attr_valid = 0;
     struct fuse_open_out open_out = {.open_flags = is_kept ? 0 : FOPEN_DIRECT_IO};
     struct fuse_statfs_out room = {.st = {.blocks = 1 << 22, .bfree = 1 << 21, .bavail = 1 << 21, .bsize = PAGE}};
     room.st.frsize = PAGE, room.st.namelen = 255;
@@ -143,6 +150,7 @@ static void write_records(const char *path, int flags) {
     say(", %ld bytes", (long)status.st_size);
     /* Where the kernel keeps the file, how many there were nobody is to know. */
     if (!strcmp(way, "records")) say(" in %ld requests", (long)status.st_mtime);
+    if (!strcmp(way, "kept")) say(" in %s requests", status.st_mtime < MANY / 2 ? "few" : "many");
     say("\n");
 }
 
@@ -164,10 +172,9 @@ int main(int count, char **words) {
     be_watched();
     while ((fd = open(path, O_RDONLY)) < 0 && waitpid(server, NULL, WNOHANG) == 0) usleep(1000);
     if (fd < 0) cannot(path);
-    int is_written = !strcmp(way, "records") || !strcmp(way, "few");
-    if (is_written) write_records(path, O_WRONLY), write_records(path, O_RDWR), write_records(path, O_WRONLY | O_APPEND);
+    if (is_written()) write_records(path, O_WRONLY), write_records(path, O_RDWR), write_records(path, O_WRONLY | O_APPEND);
     long first = -1, last = 0;
-    for (int i = 0; !is_written && i < RECORDS; i++) {
+    for (int i = 0; !is_written() && i < RECORDS; i++) {
         if (i >= FIRST && write(ends[1], "", 1) != 1) break;
         if (read(fd, record, RECORD) != RECORD) {
             say("no answer to read %d\n", i);

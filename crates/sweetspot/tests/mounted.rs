@@ -16,6 +16,17 @@ fn check(way: &str) {
 }
 
 fn check_program(name: &str, way: &str) {
+    let Some((natively, buffered)) = said(name, way) else { return };
+    for (size, said) in buffered {
+        assert_eq!(said.as_ref(), Some(&natively), "{name} {way}, {size}");
+    }
+}
+
+/// What a program says at each size.
+type Buffered = Vec<(&'static str, Option<String>)>;
+
+/// What it says natively, and so.
+fn said(name: &str, way: &str) -> Option<(String, Buffered)> {
     let place = tempfile::tempdir().unwrap();
     let [program, folder, work, cache] =
         [name, "mnt", "work", "cache"].map(|name| place.path().join(name));
@@ -32,11 +43,10 @@ fn check_program(name: &str, way: &str) {
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     };
     let Some(natively) = said(None) else {
-        return test_start::skip("mounting a file system needs root");
+        test_start::skip("mounting a file system needs root");
+        return None;
     };
-    for size in ["auto", "512", "1M"] {
-        assert_eq!(said(Some(size)).as_ref(), Some(&natively), "{name} {way}, {size}");
-    }
+    Some((natively, ["auto", "512", "1M"].map(|size| (size, said(Some(size)))).to_vec()))
 }
 
 /// Another process that is told of a close by a name, or by rights, may unmount at once.
@@ -103,6 +113,17 @@ fn what_the_kernel_keeps_for_a_server_is_read() {
 #[test]
 fn each_write_is_a_request_to_a_server_that_wants_it_so() {
     check_program("direct", "records");
+}
+
+/// Whether the file may be read, too, or not, or is open for appending.
+#[test]
+fn what_is_written_waits_where_the_kernel_keeps_the_file() {
+    let Some((natively, buffered)) = said("direct", "kept") else { return };
+    assert_eq!(natively.matches("in many requests").count(), 3, "{natively}");
+    for (size, said) in buffered {
+        let said = said.unwrap_or_default();
+        assert_eq!(said.matches("in few requests").count(), 3, "{size}: {said}");
+    }
 }
 
 #[test]
