@@ -4,6 +4,7 @@
  * the call was made, and 4 when there is room again. The last line says how many records it wrote.
  * Usage: asks_unwritten FILE WAY LOG
  * WAY: end, size, statx, own-end, own-size: asks where the file ends; flags, append: sets O_APPEND; stream: as end, by a stream;
+ * stream-read, vector-read, own-read and the same with put: reads at the beginning, or puts there what is there already;
  * start: seeks to the beginning of descriptor 1, which others share; child: so does a child; child-flags: a child sets
  * O_APPEND; limit: limits the size of files to 300 records more; exec, exec-name: becomes a program that is not there;
  * arrived: syncs; reopen: reopens a stream for appending (musl); locked, rights: locks its memory or becomes another
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 enum { RECORD_BYTES = 200, RECORDS = 1200, RECORDS_MORE = 300 };
@@ -55,6 +57,18 @@ static long call(int fd, const char *way, long count) {
     }
     if (!strcmp(way, "append")) return fdopen(fd, "a") ? 0 : -1;
     if (!strcmp(way, "reopen")) return freopen(NULL, "a", fdopen(fd, "r+")) ? 0 : -1;
+    if (!strcmp(way, "stream-read")) {
+        FILE *stream = fdopen(dup(fd), "r+");
+        return fseek(stream, 0, SEEK_SET) == 0 && fgetc(stream) != EOF ? 0 : -1;
+    }
+    if (!strcmp(way, "stream-put")) {
+        FILE *stream = fdopen(dup(fd), "r+");
+        return fseek(stream, 0, SEEK_SET) == 0 && fputc('0', stream) == '0' && fflush(stream) == 0 ? 0 : -1;
+    }
+    if (!strcmp(way, "vector-read")) return preadv2(fd, &(struct iovec){&status, 1}, 1, 0, 0);
+    if (!strcmp(way, "vector-put")) return pwritev2(fd, &(struct iovec){"0", 1}, 1, 0, 0);
+    if (!strcmp(way, "own-put")) return syscall(SYS_pwrite64, fd, "0", 1, 0);
+    if (!strcmp(way, "own-read")) return syscall(SYS_readv, fd, &(struct iovec){&status, 1}, 1);
     if (!strcmp(way, "exec-name")) return execlp("nothing-of-this-name", "nothing", (char *)0);
     if (!strcmp(way, "arrived")) return fsync(fd);
     if (!strcmp(way, "locked")) return mlockall(MCL_CURRENT);
@@ -84,6 +98,7 @@ int main(int argc, char **argv) {
     long answer = call(fd, way, count);
     say("%s %d %d\n", way, answer < 0 ? -1 : 0, answer < 0 ? errno : 0);
     step(3, 4);
+    if (!strncmp(way, "stream-", 7)) lseek(fd, 0, SEEK_END);
     errno = 0;
     int is_limit = !strcmp(way, "limit");
     long written = 0;

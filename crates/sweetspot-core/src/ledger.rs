@@ -48,7 +48,7 @@ use crate::cost::Cost;
 use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot12");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot13");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -233,6 +233,8 @@ pub const FLAG_SUMMARY: u32 = 1;
 pub const FLAG_GUARD: u32 = 2;
 /// Calls that stdio makes are buffered like any others.
 pub const FLAG_STDIO: u32 = 4;
+/// Who copies a descriptor of another process must have been named by that one as its tracer (Yama).
+pub const FLAG_TRACER: u32 = 128;
 /// Nothing is buffered: processes count what they do (`crate::observe`).
 pub const FLAG_OBSERVE: u32 = 8;
 /// `Header::flags`: and notes where in the program calls are made.
@@ -404,6 +406,9 @@ pub struct Entry {
     /// Likewise, while a flush has begun: where the file ended, or the offset was, just before the write. After one that
     /// failed: where it left the offset.
     pub before: AtomicU64,
+    /// Where the last of what the guard has appended by a description of its own ends, for the offset of the owner's; 0:
+    /// nothing was.
+    pub ended: AtomicU64,
     /// The wall clock just before the write of the last flush, in nanoseconds; 0: it cannot be had.
     pub begun_ns: AtomicU64,
     /// Size and times as fstat gave them after the last flush or attempt, or when the handle was granted; times of 0:

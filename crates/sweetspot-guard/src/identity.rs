@@ -52,6 +52,11 @@ pub(crate) fn process_stat(pid: u32) -> io::Result<ProcessStat> {
     })
 }
 
+/// Whether a process is traced by its forebears only, and by whom it names (`kernel.yama.ptrace_scope` 1).
+pub(crate) fn names_its_tracer() -> bool {
+    fs::read("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|text| text.trim_ascii() == b"1")
+}
+
 /// Inode of this process' pid namespace.
 pub(crate) fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, ENTRIES_AT, FILES_AT, FLAG_GUARD, FLAG_STDIO,
-    FLAG_SUMMARY, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_AT,
-    RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX,
+    FLAG_SUMMARY, FLAG_TRACER, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED,
+    RULES_AT, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX,
 };
 use sweetspot_core::pending::{is_anything_pending, waiting_of};
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
@@ -286,7 +286,7 @@ pub fn can_be_joined(path: &Path) -> bool {
     let header = &ledger.header;
     let guard = header.guard.load(SeqCst);
     ours && header.magic.load(SeqCst) == MAGIC
-        && header.flags.load(SeqCst) & !FLAG_SUMMARY == FLAG_GUARD
+        && header.flags.load(SeqCst) & !(FLAG_SUMMARY | FLAG_TRACER) == FLAG_GUARD
         && (guard == 0 || guard & sys::FUTEX_OWNER_DIED == 0)
         && header.rules.load(SeqCst) == 0
         && identity::pid_namespace().is_ok_and(|own| own == header.pid_namespace.load(SeqCst))
@@ -352,10 +352,9 @@ pub(crate) fn fill(
     has_write_buffers: bool,
 ) -> io::Result<Mapping> {
     file.set_len(size)?;
-    // All that processes touch is allocated before they may touch it: a full memory file system is
-    // an error here and now, and can never be a SIGBUS later. A page costs a microsecond, so what is
-    // not needed yet is left to the guard, which starts beside the program. Records of files are needed
-    // only where a summary is wanted, and rules where there are any.
+    // All that processes touch is allocated before they may touch it: a full memory file system is an error here and
+    // now, and can never be a SIGBUS later. A page costs a microsecond, so what is not needed yet is left to the guard,
+    // which starts beside the program. Records of files are needed only for a summary, and rules where there are any.
     let needed_bytes = match (settings.summary, settings.rules.is_empty()) {
         (true, _) => ENTRIES_AT,
         (false, false) => FILES_AT,
@@ -384,7 +383,8 @@ pub(crate) fn fill(
     header.flags.store(
         flag(settings.summary, FLAG_SUMMARY)
             | flag(settings.guard && has_write_buffers && filters != Filters::Refuse, FLAG_GUARD)
-            | flag(settings.stdio, FLAG_STDIO),
+            | flag(settings.stdio, FLAG_STDIO)
+            | flag(identity::names_its_tracer(), FLAG_TRACER),
         Relaxed,
     );
     // The guard looks how much memory there is.

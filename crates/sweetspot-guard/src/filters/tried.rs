@@ -104,6 +104,7 @@ unsafe fn call_of_files(space: &mut Space) -> bool {
     unsafe {
         let (link, root) = (c"/proc/self/exe".as_ptr(), c"/".as_ptr());
         call!(SYS_prctl, PR_GET_TSC, space.empty(), 0, 0, 0);
+        call!(SYS_prctl, PR_SET_PTRACER, 0, 0, 0, 0);
         // Without a file to write to, as what is written would have to go somewhere.
         let mut is_right = call!(SYS_write, NO_FILE, space.empty(), 1) == error(EBADF);
         is_right &= call!(SYS_pwrite64, NO_FILE, space.empty(), 1, 0) == error(EBADF);

@@ -26,6 +26,9 @@ pub(super) fn write_where_it_belongs(
         _ => {
             let file = Behind::new(handle, is_copy, its_own)?;
             write_behind(entry, &file, whole)?;
+            if file.is_apart {
+                entry.ended.store(sys::offset(&file.target)?, SeqCst);
+            }
             // What was written may not be written again.
             note_close(entry, sys::close(file.target));
             Ok(())
@@ -103,18 +106,21 @@ struct Behind<'a> {
     target: File,
     /// Its offset counts, not its end.
     has_offset: bool,
+    /// No description of the process itself.
+    is_apart: bool,
 }
 
 impl<'a> Behind<'a> {
     fn new(handle: BorrowedFd<'a>, is_copy: bool, its_own: Option<File>) -> io::Result<Behind<'a>> {
         let has_offset = is_copy && sys::open_flags(handle)? & libc::O_APPEND == 0;
+        let is_apart = its_own.is_none() && !is_copy;
         let target = match its_own {
             Some(target) => target,
             // The same description: its offset moves for anyone who shares it, too.
             None if is_copy => File::from(handle.try_clone_to_owned()?),
             None => reopen(handle, libc::O_WRONLY | libc::O_APPEND)?,
         };
-        Ok(Behind { handle, target, has_offset })
+        Ok(Behind { handle, target, has_offset, is_apart })
     }
 
     /// Where the next plain write goes.

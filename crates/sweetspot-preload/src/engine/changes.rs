@@ -46,8 +46,9 @@ fn writing_beside_others(fd: i32, is_placed: bool) {
     if is_filtered() {
         return;
     }
-    match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
-        Some(table::OTHER) => return,
+    match table::word(fd).map(|word| word.load(Relaxed)) {
+        // A stream writes while it is being closed.
+        Some(word) if table::tag(word) == table::OTHER && word != table::CLOSED => return,
         // Most processes write to nothing but a pipe, and need no ledger.
         Some(table::UNKNOWN) if sys::status(fd).is_some_and(|status| !status.regular) => {
             if !passive() {

@@ -5,8 +5,6 @@
 //! execs: whatever it does must not touch what is kept here, and only descriptors that survive the exec
 //! are shared.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use sweetspot_core::why::Why;
 
 use super::concerns::{self, COMPANY};
@@ -15,7 +13,7 @@ use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
 use super::{
-    changes, dirty, ending, entries, file, handle, handlers, lane, ledger, others, pool, put_off,
+    changes, dirty, ending, entries, file, handle, handlers, ledger, others, pool, put_off,
     streams, unseen,
 };
 use crate::floor::aside;
@@ -59,6 +57,8 @@ pub fn after_fork(child: i32) {
             set_passive(PASSIVE_FOR_GOOD);
         }
         ledger::leave_to_parent();
+        ending::forget();
+        streams::forget();
         handlers::after_fork();
         others::goes_on_unseen();
     }
@@ -67,7 +67,7 @@ pub fn after_fork(child: i32) {
         return;
     }
     if child == 0 {
-        forget_all();
+        dirty::forget_all();
         file::release_all_locks();
         put_off::forget();
         pool::release_lock();
@@ -87,13 +87,18 @@ pub fn before_spawn(actions: usize) {
     // The child of a vfork, which may need the ledger, maps nothing into its parent's memory.
     changes::starting();
     begin_company();
-    if passive() {
+    if spawns::is_spawned_child() {
         return;
     }
-    stop_transitions();
-    release_point();
-    entries::await_let_go();
-    quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
+    if passive() {
+        // What is kept of signals and of its death goes on, and the child must not be taken for it.
+        spawns::count_fork(true);
+    } else {
+        stop_transitions();
+        release_point();
+        entries::await_let_go();
+        quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
+    }
     if !spawns::begin(actions, after_spawn) {
         // Its child would be taken for this process.
         ending::end_because(Why::SharedMemory);
@@ -103,8 +108,10 @@ pub fn before_spawn(actions: usize) {
 /// After a spawn, in the parent.
 pub fn after_spawn() {
     while let Some(actions) = spawns::ended() {
-        // What another thread opened meanwhile may be shared too.
-        quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
+        if !passive() {
+            // What another thread opened meanwhile may be shared too.
+            quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
+        }
         spawns::end();
         acquire_point();
         if spawns::is_left_behind() {
@@ -158,23 +165,4 @@ pub fn go_on() {
         spawns::count_fork(false);
         acquire_point();
     }
-}
-
-/// This process was forked behind our back: nothing that is kept here is its own.
-pub fn forked_unseen() {
-    set_passive(PASSIVE_FOR_GOOD);
-}
-
-/// After a fork, in the child: nothing is pending, and no lock will be held.
-fn forget_all() {
-    lane::close();
-    dirty::forget();
-    for file in file::used() {
-        file.attachment.disown();
-        handle::drop_write_buffer(file);
-        file.dirty.store(0, Relaxed);
-        file.error.store(0, Relaxed);
-        file.close_error.store(0, Relaxed);
-    }
-    entries::forget_all();
 }

@@ -19,7 +19,7 @@ use super::file::{self, OpenFile};
 use super::flush::{flush_failed, flush_held, overlaps_pending, status_if_of};
 use super::space::look_for_limit;
 use super::spawns::passive;
-use super::{concerns, entries, inodes, ledger, others, process};
+use super::{concerns, entries, handle, inodes, lane, ledger, others, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -188,8 +188,11 @@ pub fn flush_public() {
 
 /// Writes out what is pending for the files that are chosen, oldest first.
 fn flush(is_due: impl Fn(&OpenFile) -> bool) {
-    if !is_pending() || !entries::guarded() && entries::is_fork_unseen() {
+    if !is_pending() {
         return;
+    }
+    if entries::is_fork_unseen() {
+        return forked_unseen();
     }
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
@@ -347,8 +350,25 @@ pub fn hold_dirty() -> crate::floor::lock::Held<'static> {
     hold(&DIRTY)
 }
 
-/// In the child of a fork: nothing is pending, and nobody holds the list.
-pub(super) fn forget() {
+/// This process was forked behind our back: nothing that is kept here is its own, and what is shared is its parent's.
+#[cold]
+pub(super) fn forked_unseen() {
+    let _signals = SignalsBlocked::new();
+    process::set_passive(process::PASSIVE_FOR_GOOD);
+    forget_all();
+}
+
+/// In the child of a fork: nothing is pending, nobody holds the list, and no file is attached.
+pub(super) fn forget_all() {
+    lane::close();
+    for file in file::used() {
+        file.attachment.disown();
+        handle::drop_write_buffer(file);
+        file.dirty.store(0, Relaxed);
+        file.error.store(0, Relaxed);
+        file.close_error.store(0, Relaxed);
+    }
+    entries::forget_all();
     DIRTY.store(0, Relaxed);
     DIRTY_FIRST.store(core::ptr::null_mut(), Relaxed);
     DIRTY_LAST.store(core::ptr::null_mut(), Relaxed);

@@ -120,7 +120,7 @@ fn share_word(fd: i32) -> u64 {
     shared
 }
 
-/// Close-on-exec was set or cleared.
+/// Close-on-exec was set, or is about to be cleared.
 pub fn set_close_on_exec(fd: i32, flags: i32) {
     let closed = flags & libc::FD_CLOEXEC != 0;
     if passive() {
@@ -129,12 +129,17 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
         }
         return;
     }
-    // Beside threads: no buffer is about to begin in the middle of it.
+    // A pipe or a socket has nothing that begins or ends, and waits for nobody who asks a server meanwhile.
+    if file::learning_word(fd).is_none() {
+        return;
+    }
+    // Beside threads: no buffer begins or ends in the middle of it.
     let _signals = has_threads().then(SignalsBlocked::new);
     let _registry = has_threads().then(file::hold_registry);
     if let Some((file, _)) = file::open_file(fd) {
         // Set for one of several descriptors, it says nothing about the others.
         if !closed {
+            let _held = has_threads().then(|| file.hold());
             survives_exec(file);
         }
         return;

@@ -99,13 +99,19 @@ pub fn lose() {
     LOST.store(true, Relaxed);
 }
 
+/// In the child of a fork: what its parent has lost, that one's end tells.
+pub(super) fn forget() {
+    LOST.store(false, Relaxed);
+}
+
 /// EX_IOERR of sysexits.h.
 const STATUS_LOST: i32 = 74;
 
 /// The status with which a program ends that ends with `status`: success means that all it wrote is
 /// in its files.
 pub fn end_status(status: i32) -> i32 {
-    if has_lost() && status == 0 { STATUS_LOST } else { status }
+    // What is kept here is not of the child of a vfork, but of its parent.
+    if has_lost() && status == 0 && !is_spawned_child() { STATUS_LOST } else { status }
 }
 
 #[unsafe(link_section = ".text.startup")]

@@ -27,7 +27,7 @@ use self::slot::{OWNER_DIED, claim_slot, forget_slot, give_slot_up};
 pub use self::slot::{
     before_descriptors_are_noticed, before_threads, count_waiting, end_opener, guard_thread,
     guarded, has_slot, is_fork_unseen, is_guard_alive, is_unseen, look_ahead, opener, say_unseen,
-    slot, unsay_unseen, wait_until_given_back, wake_guard,
+    slot, tracer_is_chosen, unsay_unseen, wait_until_given_back, wake_guard,
 };
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;
@@ -125,6 +125,7 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     entry.opener.store(opener(ledger), Relaxed);
     entry.place.store(ask.place, Relaxed);
     entry.arrived.store(0, Relaxed);
+    entry.ended.store(0, Relaxed);
     entry.close_error.store(0, Relaxed);
     entry.is_recalled.store(0, Relaxed);
     entry.write_buffer_bytes.store(ask.write_buffer_bytes.max(mapped.write_buffer_bytes), Relaxed);
@@ -204,6 +205,10 @@ fn unmap(mapped: &Mapped) {
 /// a descriptor of the file, as an error number; 0: nothing.
 pub fn let_go(mapped: Mapped) -> i32 {
     let Some(ledger) = ledger::ledger() else { return 0 };
+    if is_fork_unseen() {
+        // It is the parent's, also while a fork is not over (functions of the program's run in between).
+        return 0;
+    }
     let _held = hold(&KEEPING);
     let entry = mapped.entry;
     if waiting_of(entry.word.load(Relaxed)) > 0 {
@@ -323,7 +328,7 @@ fn poke(ledger: &Ledger, index: usize) {
 
 /// This process leaves the ledger: at its end, or because it becomes another program.
 pub fn leave() {
-    let index = give_slot_up();
+    let index = if is_fork_unseen() { 0 } else { give_slot_up() };
     if index == 0 {
         return;
     }

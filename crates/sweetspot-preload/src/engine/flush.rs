@@ -58,6 +58,7 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         }
         Found::Returned(word) => {
             entry.arrived.store(0, Relaxed);
+            follow_end(file, entry);
             length_of(word)
         }
         // Taken since: the process has been quiet all the while and this is its next call, or another one has asked
@@ -92,6 +93,14 @@ fn note_written(file: &OpenFile) {
         inodes::is_written_again();
     }
     inodes::wrote(file);
+}
+
+/// The guard has appended by a description of its own: the offset of this one is where that ended, as after a write.
+fn follow_end(file: &OpenFile, entry: &Entry) {
+    let ended = entry.ended.swap(0, Relaxed);
+    if ended != 0 {
+        sys::seek(file.fd.load(Relaxed), ended as i64, libc::SEEK_SET);
+    }
 }
 
 /// Whether another process wants nothing of a file to wait any more.

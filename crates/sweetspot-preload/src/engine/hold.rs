@@ -39,6 +39,9 @@ impl OpenFile {
                 if swap(&self.lock, holder, me | TRANSITION) {
                     return self.taken_over();
                 }
+            } else if holder == me | TRANSITION {
+                // As in `lock::hold`: a child of a vfork was killed in the middle.
+                return Held { file: self, nested: false };
             } else if backoff.is_late() && is_holder_elsewhere() {
                 if swap(&self.lock, holder, me | TRANSITION) {
                     return Held { file: self, nested: false };

@@ -73,6 +73,7 @@ pub fn opened_alone(fd: i32, flags: i32) -> i32 {
 }
 
 #[inline(never)]
+#[unsafe(link_section = ".text.startup")]
 extern "C" fn opened_after_all(fd: i32, flags: i32) -> i32 {
     opened(fd, flags);
     fd

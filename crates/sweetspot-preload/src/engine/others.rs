@@ -230,6 +230,7 @@ fn other(process: i32) -> Option<(&'static Ledger, usize)> {
 }
 
 /// The process that a call means by a number: most calls take that of any thread.
+#[unsafe(link_section = ".text.startup")]
 pub fn process_of(ledger: &Ledger, number: i32) -> i32 {
     match u32::try_from(number).map(|number| slot_of(ledger, number)) {
         Ok(None) if number != 0 => proc::leader_of(number).unwrap_or(number),

@@ -11,7 +11,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::file::{self, OpenFile};
 use crate::arch;
@@ -43,6 +43,10 @@ const THREADS_MAX: usize = 256;
 static DISTURBED: [Disturbed; THREADS_MAX] =
     [const { Disturbed { thread: AtomicU64::new(0), mask: AtomicU64::new(0) } }; THREADS_MAX];
 
+/// Whether one ever was: a forked child that writes to a page, or reads one that is nobody's yet, pays for it.
+#[unsafe(link_section = ".data")]
+static WAS_ANY: AtomicBool = AtomicBool::new(false);
+
 fn of_thread(me: u64) -> Option<&'static Disturbed> {
     DISTURBED.iter().find(|disturbed| disturbed.thread.load(Relaxed) == me)
 }
@@ -51,6 +55,7 @@ fn of_thread(me: u64) -> Option<&'static Disturbed> {
 fn place_of(me: u64) -> Option<&'static Disturbed> {
     let take =
         |disturbed: &&Disturbed| disturbed.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+    WAS_ANY.store(true, Relaxed);
     of_thread(me).or_else(|| DISTURBED.iter().find(take))
 }
 
@@ -116,5 +121,7 @@ pub fn deliver() {
 
 /// In the child of a fork: the threads are not there.
 pub fn forget() {
-    DISTURBED.iter().for_each(|disturbed| disturbed.thread.store(0, Relaxed));
+    if WAS_ANY.load(Relaxed) {
+        DISTURBED.iter().for_each(|disturbed| disturbed.thread.store(0, Relaxed));
+    }
 }

@@ -128,12 +128,13 @@ pub fn end() {
 /// Whether the reasons to be passive hold for this thread: the slow half of [`passive`].
 #[cold]
 fn still_passive() -> bool {
-    if passive_reasons() & !PASSIVE_SPAWN != 0 {
-        return true;
+    let is_for_good = passive_reasons() & !PASSIVE_SPAWN != 0;
+    if passive_reasons() & PASSIVE_SPAWN == 0 {
+        return is_for_good;
     }
     let me = sys::thread_pointer();
     match SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me) {
-        None => false,
+        None => is_for_good,
         // The child of a vfork has our memory and our thread pointer, but not our process id.
         Some(spawner) if spawner.process.load(Relaxed) != sys::process_id() => true,
         Some(_) => {
@@ -141,7 +142,7 @@ fn still_passive() -> bool {
             // SAFETY: stored by `begin` alone, before there was a spawner.
             let goes_on: fn() = unsafe { core::mem::transmute(goes_on) };
             goes_on();
-            false
+            is_for_good
         }
     }
 }

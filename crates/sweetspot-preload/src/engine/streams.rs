@@ -36,6 +36,11 @@ pub fn take_by(take: Take) {
     TAKE.store(take as *mut (), Relaxed);
 }
 
+/// In the child of a fork: the thread that was about to arrange that is not there.
+pub(super) fn forget() {
+    let _ = STATE.compare_exchange(TRYING, UNTRIED, Relaxed, Relaxed);
+}
+
 /// Whether the calls of streams are seen, as the first buffer is about to open; has that arranged when first asked.
 pub fn are_seen() -> bool {
     let seen = are_taken();

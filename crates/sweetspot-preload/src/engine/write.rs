@@ -178,7 +178,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         return passed_for_good(Some(fd), Pass::NOTHING);
     }
     if entries::is_fork_unseen() {
-        super::children::forked_unseen();
+        super::dirty::forked_unseen();
         return Outcome::PassThrough(Pass::NOTHING);
     }
     if copy::is_refused() {

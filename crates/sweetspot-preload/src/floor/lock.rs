@@ -24,6 +24,10 @@ pub fn hold(word: &AtomicU64) -> Held<'_> {
     let me = sys::thread_pointer();
     let mut backoff = Backoff::default();
     while !swap(word, 0, me) {
+        if word.load(Relaxed) == me {
+            // No handler meets it: the child of a vfork, which has this pointer, too, was killed in the middle.
+            break;
+        }
         if backoff.is_late() && is_holder_elsewhere() {
             word.store(me, Relaxed);
             break;

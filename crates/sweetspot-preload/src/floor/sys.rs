@@ -106,10 +106,13 @@ impl Status {
 pub fn status(fd: i32) -> Option<Status> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let mut answer = -libc::EINTR as isize;
-    // A file system in user space may let signals interrupt it.
-    while answer == -libc::EINTR as isize {
+    // A file system in user space may let signals interrupt it, or say that for ever.
+    for _ in 0..sweetspot_core::unwritten::INTERRUPTED_MAX {
         // SAFETY: `stat` is large enough for the kernel's struct stat on both architectures.
         answer = unsafe { syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr()) };
+        if answer != -libc::EINTR as isize {
+            break;
+        }
     }
     // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))

@@ -143,14 +143,15 @@ pub fn libc_call(kind: Kind, fd: i32, len: u64) -> Outcome {
     match observer::libc_call(kind, fd, len, None) {
         Some(watch) => Outcome::Watch(watch),
         None => {
-            let written = if kind == Kind::Write { len } else { 0 };
-            let pass = pass::libc_call(fd, written);
-            if kind == Kind::Write {
-                // Also where the process is at its end, when what streams still hold is written.
+            let is_write = kind == Kind::Write;
+            let pass = pass::libc_call(fd, if is_write { len } else { 0 });
+            if is_write {
                 changes::writing(fd, false);
             }
-            let is_seek = kind == Kind::Seek;
-            let failed = is_seek.then(|| engine::seek::failing(fd, len as i32)).flatten();
+            let failed = match kind {
+                Kind::Seek => engine::seek::failing(fd, len as i32),
+                _ => life::incomplete(fd),
+            };
             failed.map_or(Outcome::PassThrough(pass), |errno| Outcome::Done(fail(errno)))
         }
     }

@@ -2,7 +2,7 @@
 
 use sweetspot_core::why::Why;
 
-use super::dispatch::{are_closed, is_observed, pass_through};
+use super::dispatch::{are_closed, before_it_is_shown, is_observed, pass_through};
 use crate::engine::{duplicates, streams};
 use crate::floor::atomic::has_threads;
 use crate::observer;
@@ -49,7 +49,23 @@ fn duplicated(old: i32, new: i32) {
     streams::may_lead_to(new);
 }
 
-/// Close-on-exec was set or cleared.
+/// Sets or clears close-on-exec by that call.
+pub fn setting_close_on_exec(fd: i32, flags: i32, call: impl FnOnce() -> isize) -> isize {
+    // Others can see it, as they can see a new number.
+    before_it_is_shown();
+    let closes = flags & libc::FD_CLOEXEC != 0;
+    // A child of another thread's may have the descriptor from the call on. If that fails, buffering is all it costs.
+    if !closes {
+        set_close_on_exec(fd, flags);
+    }
+    let answer = call();
+    if closes && answer == 0 {
+        set_close_on_exec(fd, flags);
+    }
+    answer
+}
+
+/// Close-on-exec was set, or is about to be cleared.
 pub fn set_close_on_exec(fd: i32, flags: i32) {
     if is_observed() {
         observer::set_close_on_exec(fd, flags);

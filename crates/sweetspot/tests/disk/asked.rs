@@ -90,8 +90,24 @@ fn run(program: &Path, way: &str) -> Option<Left> {
 fn what_follows_from_bytes_that_cannot_be_written_fails() {
     let _turn = turn();
     let program = victim("asked", "asks_unwritten");
-    for way in ["end", "size", "statx", "own-end", "own-size", "flags", "append", "stream", "start"]
-    {
+    const WAYS: &[&str] = &[
+        "end",
+        "size",
+        "statx",
+        "own-end",
+        "own-size",
+        "flags",
+        "append",
+        "stream",
+        "start",
+        "stream-read",
+        "stream-put",
+        "vector-read",
+        "vector-put",
+        "own-read",
+        "own-put",
+    ];
+    for &way in WAYS {
         let Some(left) = run(&program, way) else {
             return test_start::skip("mounting a file system needs root");
         };

@@ -154,6 +154,8 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("raised", "memory is taken away while it is written from, which valgrind takes for an error"),
     ("confined", "the calls that it forbids are valgrind's, too"),
     ("traced", "nobody can trace what valgrind runs"),
+    ("tracer", "nobody can trace what valgrind runs"),
+    ("vfork_passive", "one of its ways to go on is a write to an address that is nobody's"),
     ("filtered", "the calls that it forbids itself are valgrind's, too"),
     ("titled", "where the environment lies, valgrind has put it elsewhere"),
     ("vfork_signals", "valgrind makes a fork of each vfork, which ends by a signal"),

@@ -71,6 +71,9 @@ pub fn main(words: &[&str]) -> ExitCode {
         steps.push(("kills", Inside::kills));
         steps.push(("older", Inside::older));
     }
+    if inside.extent.is_emulated() {
+        steps.push(("tracer", Inside::tracer));
+    }
     steps.push(("programs", Inside::programs));
     if inside.extent == Extent::Full {
         steps.push(("demo", Inside::demo));
@@ -163,14 +166,7 @@ impl Inside {
         let mut says = Vec::new();
         let mut is_buffered = true;
         for (name, command) in programs {
-            let native = self.counted("", command)?;
-            let run = format!("{} run --stdio --", self.folder.join("sweetspot").display());
-            let mut left = self.counted(&run, command)?;
-            for _ in 1..COUNTS_MAX {
-                if left * CALLS_PER_LEFT_MIN > native {
-                    left = left.min(self.counted(&run, command)?);
-                }
-            }
+            let (native, left) = self.counts(|| self.command("/bin/sh"), command)?;
             is_buffered &= left * CALLS_PER_LEFT_MIN <= native;
             says.push(format!("{name} {native} -> {left}"));
         }
@@ -178,16 +174,56 @@ impl Inside {
         Ok(if is_buffered { Found::works(says) } else { Found::fails(says) })
     }
 
-    /// The read and write calls of a command, as the kernel counts them for the shell that waited.
-    fn counted(&self, run: &str, command: &str) -> Result<u64, String> {
-        let script = format!("{run} {command}; cat /proc/$$/io");
-        let text = call(self.command("/bin/sh").args(["-c", &script]))?;
-        let count = |key: &str| -> Result<u64, String> {
-            let value = text.lines().find_map(|line| line.strip_prefix(key));
-            let value = value.and_then(|value| value.trim().parse().ok());
-            value.ok_or_else(|| format!("the kernel counts no calls: {text}"))
+    /// The calls of a command without and with `run`, by a shell: the fewest of some tries.
+    fn counts(&self, shell: impl Fn() -> Command, command: &str) -> Result<(u64, u64), String> {
+        let native = counted(&mut shell(), "", command)?;
+        let run = format!("{} run --stdio --", self.folder.join("sweetspot").display());
+        let mut left = counted(&mut shell(), &run, command)?;
+        for _ in 1..COUNTS_MAX {
+            if left * CALLS_PER_LEFT_MIN > native {
+                left = left.min(counted(&mut shell(), &run, command)?);
+            }
+        }
+        Ok((native, left))
+    }
+
+    /// An ordinary user where a process is traced only by those whom it names, as Yama has it: what was open before is
+    /// buffered, and the program's own word stands.
+    fn tracer(&self) -> Answer {
+        const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+        let user = self.scratch.path().join("user");
+        std::fs::create_dir(&user).map_err(|error| format!("{}: {error}", user.display()))?;
+        call(self.command("cp").args(["in", "user"]))?;
+        call(self.command("chown").args(["-R", "65534", "user"]))?;
+        call(self.command("chmod").args(["755", "."]))?;
+        let shell = || {
+            let mut command = self.command("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh"]);
+            command
+                .env("SWEETSPOT_CACHE", user.join("cache"))
+                .env("HOME", &user)
+                .current_dir(&user);
+            command
         };
-        Ok(count("syscr:")? + count("syscw:")?)
+        std::fs::write(SCOPE, "1").map_err(|error| format!("{SCOPE}: {error}"))?;
+        let (native, left) = self.counts(shell, "dd if=in bs=200 status=none > out")?;
+        let program = self.folder.join("c/tracer").display().to_string();
+        let words = |run: &str| {
+            let each = format!("{run} {program} $way > $way; tail -n 1 $way");
+            let all = format!("for way in silent named before raw nobody; do {each}; done");
+            call(shell().args(["-c", &all]))
+        };
+        let run = format!("{} run --", self.folder.join("sweetspot").display());
+        let (expected, found) = (words("")?, words(&run)?);
+        std::fs::write(SCOPE, "0").map_err(|error| format!("{SCOPE}: {error}"))?;
+        let said = expected.replace('\n', ", ");
+        let says = format!("dd > out {native} -> {left}; who may: {said}");
+        // Else this system does not ask who was named.
+        let is_asked = expected.contains("silent: 1\n") && expected.contains("named: 0\n");
+        match is_asked && expected == found && left * CALLS_PER_LEFT_MIN <= native {
+            true => Ok(Found::works(says)),
+            false => Err(format!("{says} under run: {}", found.replace('\n', ", "))),
+        }
     }
 
     /// The table of programs. What is there decides which rows are run; the others are named.
@@ -336,6 +372,18 @@ impl Inside {
         command.args(["--kill-after=5", STEP_SECONDS_MAX]).arg(program);
         command
     }
+}
+
+/// The read and write calls of a command, as the kernel counts them for the shell that waited.
+fn counted(shell: &mut Command, run: &str, command: &str) -> Result<u64, String> {
+    let script = format!("{run} {command}; cat /proc/$$/io");
+    let text = call(shell.args(["-c", &script]))?;
+    let count = |key: &str| -> Result<u64, String> {
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        let value = value.and_then(|value| value.trim().parse().ok());
+        value.ok_or_else(|| format!("the kernel counts no calls: {text}"))
+    };
+    Ok(count("syscr:")? + count("syscw:")?)
 }
 
 /// Whether a line of the harness belongs to what failed: the row, what differs, or the test.

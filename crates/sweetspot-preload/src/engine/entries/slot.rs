@@ -6,7 +6,9 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
-use sweetspot_core::ledger::{Entry, Ledger, SLOTS_MAX, UNSEEN_FOR_GOOD, UNSEEN_SLOTS};
+use sweetspot_core::ledger::{
+    Entry, FLAG_TRACER, Ledger, SLOTS_MAX, UNSEEN_FOR_GOOD, UNSEEN_SLOTS,
+};
 use sweetspot_core::pending::{self, Owner, owner_of};
 
 use crate::arch::OwnPage;
@@ -39,10 +41,15 @@ struct Own {
     claimed: AtomicU32,
     /// When this process started; 0: not looked at.
     start_ticks: AtomicU64,
+    /// 1: the program has said who may trace it.
+    has_tracer: AtomicU32,
 }
 
-static OWN: OwnPage<Own> =
-    OwnPage(Own { claimed: AtomicU32::new(0), start_ticks: AtomicU64::new(0) });
+static OWN: OwnPage<Own> = OwnPage(Own {
+    claimed: AtomicU32::new(0),
+    start_ticks: AtomicU64::new(0),
+    has_tracer: AtomicU32::new(0),
+});
 
 /// Whether there is a guard that lives, and this process is the one that claimed its slot. Two
 /// loads and a comparison: asked before each write that is to wait.
@@ -229,6 +236,21 @@ pub fn before_descriptors_are_noticed() {
     aside::descriptors_are_noticed();
 }
 
+/// The program says who may trace it. There is one for each process, and the last word counts.
+pub fn tracer_is_chosen() {
+    OWN.0.has_tracer.store(1, Relaxed);
+}
+
+/// Lets the guard copy descriptors of this process, where that needs to be said.
+fn name_tracer(ledger: &Ledger) {
+    let guard = guard_thread(ledger);
+    let is_needed = ledger.header.flags.load(Relaxed) & FLAG_TRACER != 0;
+    if is_needed && guard != 0 && OWN.0.has_tracer.load(Relaxed) == 0 {
+        // SAFETY: no memory is handed over.
+        unsafe { sys::syscall!(SYS_prctl, libc::PR_SET_PTRACER, guard as usize, 0, 0, 0) };
+    }
+}
+
 /// Makes this process known in the ledger, once.
 pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
     if SLOT.load(Relaxed) != 0 {
@@ -251,6 +273,7 @@ pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
             OWN.0.claimed.store(1, Relaxed);
             GUARD.store((&raw const ledger.header.guard).cast_mut(), Relaxed);
             SLOT.store(index as u32, Relaxed);
+            name_tracer(ledger);
             return true;
         }
     }

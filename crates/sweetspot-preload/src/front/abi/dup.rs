@@ -49,15 +49,7 @@ pub(super) fn control(
 ) -> isize {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicates::duplicate(fd, next),
-        libc::F_SETFD => {
-            // Others can see it, as they can see a new number.
-            dispatch::before_it_is_shown();
-            let answer = next();
-            if answer == 0 {
-                duplicates::set_close_on_exec(fd, argument as c_int);
-            }
-            answer
-        }
+        libc::F_SETFD => duplicates::setting_close_on_exec(fd, argument as c_int, next),
         // What others may have set who share the description.
         libc::F_GETFL | libc::F_GETOWN if engine::life::may_be_shared(fd) => asked(next),
         // Questions that reveal nothing and that nobody notices.

@@ -82,7 +82,7 @@ macro_rules! temporary {
         fn $name($($arg: $type),*) -> c_int, next => {
             let pass = dispatch::pass_through();
             let fd = next($($arg),*);
-            dispatch::opened(fd, $flags);
+            dispatch::opened(fd, libc::O_RDWR | $flags);
             pass.done();
             fd
         }

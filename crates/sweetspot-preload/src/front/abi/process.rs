@@ -403,7 +403,9 @@ pub(super) fn kin(flags: u64) -> Kin {
     match (has(libc::CLONE_VM), has(libc::CLONE_FILES)) {
         (true, true) if has(libc::CLONE_THREAD) && has(libc::CLONE_SETTLS) => Kin::Thread,
         (true, false)
-            if has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS | libc::CLONE_SIGHAND) =>
+            // Parent and child are told apart by their numbers.
+            if has(libc::CLONE_VFORK)
+                && !has(libc::CLONE_SETTLS | libc::CLONE_SIGHAND | libc::CLONE_NEWPID) =>
         {
             Kin::Vfork
         }

@@ -23,6 +23,7 @@ use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
 use crate::engine::{self, changes, deaths, ending, handlers, mapping};
+use crate::floor::signals::asked_set;
 use crate::front::reach::target::{Environment, Target};
 use crate::front::{dispatch, duplicates};
 
@@ -49,8 +50,10 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
             crate::floor::atomic::expect_threads();
             before_threads();
         }
-        Kin::Vfork => dispatch::before_spawn(0),
-        Kin::Fork | Kin::Other => before_sharing(flags),
+        // A handler could begin before there is a child, or where the kernel begins the call anew, and be taken for the
+        // parent that goes on.
+        Kin::Vfork if asked_set() == 0 => dispatch::before_spawn(0),
+        Kin::Vfork | Kin::Fork | Kin::Other => before_sharing(flags),
         // It begins where nothing of ours is called: it inherits what this process has.
         Kin::Apart => dispatch::end_because(Why::Confined),
     }
@@ -131,9 +134,12 @@ fn on_files(call: &Call) -> Option<isize> {
         libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
             let is_at_offset = number == libc::SYS_pwritev2 && d as i64 == -1;
             dispatch::writes_unseen(fd, number != libc::SYS_writev && !is_at_offset);
-            passed_through(next)
+            unless(engine::life::incomplete(fd), || passed_through(next))
         }
-        libc::SYS_readv | libc::SYS_preadv2 => at_offset(fd, next),
+        libc::SYS_readv | libc::SYS_preadv2 => {
+            dispatch::hand_over_offset(fd);
+            unless(engine::life::incomplete(fd), || passed_through(next))
+        }
         libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
         libc::SYS_openat => opened(fd, b, c as c_int, next),
         libc::SYS_openat2 => opened_so(fd, b as *const _, c as *const _, next),

@@ -5,8 +5,9 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::iovec;
 
-use crate::engine::{self, AtOnce, process};
+use crate::engine::{self, AtOnce, life, process};
 use crate::floor::careful;
+use crate::floor::errno::fail;
 use crate::front::dispatch;
 
 /// Asks what becomes of a call, and calls the next definition where it says to pass the call through.
@@ -234,8 +235,8 @@ macro_rules! flagged_vectors {
                     dispatch::hand_over_offset(fd);
                 }
                 let pass = dispatch::pass_through();
-                let answer = next(fd, vector, count, offset, flags);
-                pass.finish(answer)
+                let failed = life::incomplete(fd).map(fail);
+                pass.finish(failed.unwrap_or_else(|| next(fd, vector, count, offset, flags)))
             }
         }
         hook! {
@@ -244,8 +245,8 @@ macro_rules! flagged_vectors {
             ) -> isize, next => {
                 dispatch::writes_unseen(fd, offset != -1);
                 let pass = dispatch::pass_through();
-                let answer = next(fd, vector, count, offset, flags);
-                pass.finish(answer)
+                let failed = life::incomplete(fd).map(fail);
+                pass.finish(failed.unwrap_or_else(|| next(fd, vector, count, offset, flags)))
             }
         }
     )*};

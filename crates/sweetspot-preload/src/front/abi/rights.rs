@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::{changes, children, deaths, ending, others, spawns};
+use crate::engine::{changes, children, deaths, ending, entries, others, spawns};
 use crate::front::dispatch;
 
 /// Functions before which buffering ends for good.
@@ -58,7 +58,7 @@ pub(super) fn unsharing(flags: c_int) {
     dispatch::end_because(if is_confined { Why::Confined } else { Why::Shared });
 }
 
-/// Before an operation of `prctl`, which may confine the process, or stop its clock.
+/// Before an operation of `prctl`, which may confine the process, stop its clock, or say who may trace it.
 pub(super) fn confining(operation: c_int) {
     // libc has no name for the last one: from then on a call of ours may be a signal.
     const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
@@ -73,6 +73,9 @@ pub(super) fn confining(operation: c_int) {
     }
     if operation == libc::PR_SET_SECCOMP {
         ending::filtering();
+    }
+    if operation == libc::PR_SET_PTRACER {
+        entries::tracer_is_chosen();
     }
     if operation == libc::PR_SET_TSC {
         crate::floor::clock::fine_clock_may_change();

@@ -249,7 +249,7 @@ macro_rules! temporary {
         fn $name() -> *mut c_void, next => {
             let pass = dispatch::pass_through();
             let stream = next();
-            opened(stream, b"", core::ptr::null());
+            opened(stream, b"r+", core::ptr::null());
             pass.done();
             stream
         }

@@ -314,12 +314,7 @@ pub(super) fn control(
         _ => None,
     };
     if let Some(flags) = closes_on_exec {
-        dispatch::before_it_is_shown();
-        let answer = next();
-        if answer == 0 {
-            duplicates::set_close_on_exec(fd, flags);
-        }
-        return answer;
+        return duplicates::setting_close_on_exec(fd, flags, next);
     }
     before_ioctl(fd, request, argument);
     let pass = dispatch::pass_through();

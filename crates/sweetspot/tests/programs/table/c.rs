@@ -1008,6 +1008,35 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "the child of a vfork of what is not buffered any more",
+        build: &[C("vfork_passive")],
+        command: "for way in fault group both; do $RUN $BIN/c/vfork_passive $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a fork by an instruction of the program's own",
+        build: &[C("forks_itself")],
+        command: "for way in end close seek; do $RUN $BIN/c/forks_itself $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the offset behind what was appended for a quiet program",
+        build: &[C("appended"), C("confined")],
+        command: "$RUN $BIN/c/appended; $BIN/c/confined allow $RUN $BIN/c/appended; \
+                  $BIN/c/confined copy $RUN $BIN/c/appended read",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a process says who may trace it",
+        build: &[C("tracer")],
+        command: "for way in silent named before raw nobody; do $RUN $BIN/c/tracer $way > $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what a process has written by a descriptor that was handed on",
         build: &[C("own_writes")],
         command: "for way in none fork system popen spawn owner signal sent; do $RUN $BIN/c/own_writes $way; \

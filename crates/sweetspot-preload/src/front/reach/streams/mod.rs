@@ -23,6 +23,7 @@ use core::ffi::c_void;
 use sweetspot_core::why::Why;
 
 use crate::engine;
+use crate::engine::process::passive_for_good;
 use crate::floor::next;
 use crate::front::dispatch::{self, Kind, Outcome};
 
@@ -57,8 +58,9 @@ pub fn made(stream: Stream) {
 /// buffered, else it goes on at the kernel's offset.
 #[inline(always)]
 fn ask(fd: i32, kind: Kind, len: u64, engine: impl FnOnce() -> Outcome) -> Outcome {
-    match engine::streams::is_libc_buffered(fd) {
+    match engine::streams::is_libc_buffered(fd) && !passive_for_good() {
         true => engine(),
+        // Also where the process is at its end, when what streams still hold is written.
         false => dispatch::libc_call(kind, fd, len),
     }
 }

@@ -224,8 +224,10 @@ unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> 
             let answer = unsafe {
                 original!(original, fn(*mut File, *const u8, usize) -> usize)(stream, from, left)
             };
-            outcome.finish((held + answer) as isize);
-            if answer < left {
+            // Where there is nothing but what the buffer held, only this tells.
+            let has_failed = answer < left || file.write_base.is_null();
+            outcome.finish(if has_failed { -1 } else { (held + answer) as isize });
+            if has_failed {
                 deaths::answered(fd, -1);
             }
             if first_write != 0 {
