@@ -395,7 +395,8 @@ impl TopFolders {
         if !mounted.contains(&top.folder) {
             return Err(refused);
         }
-        if !mounted_here()?.contains(&top.folder) {
+        let is_hidden = !mounted_here()?.contains(&top.folder);
+        if is_hidden && mount_bind_recursive(path_of(lower), &top.folder).is_err() {
             // Anyone who removes a mount point outside unmounts it here, too. What is seen there now lies in the
             // overlay or substitute above it.
             return Ok(true);

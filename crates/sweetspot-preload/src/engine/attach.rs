@@ -313,7 +313,7 @@ pub fn earn(fd: i32) {
     let Some(file) = transition::make_known(fd, &registry) else { return };
     if file.attachment.get() == Attachment::None && asks {
         ask(file, fd);
-        if file.attachment.get() == Attachment::None {
+        if file.attachment.get() == Attachment::None && !file.is_told_by_write() {
             // The guard is still starting: after as many writes once more.
             let value = file.state.load(Relaxed);
             if table::is_learning(value) {

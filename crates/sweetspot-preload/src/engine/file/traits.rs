@@ -62,6 +62,11 @@ impl OpenFile {
         is_direct
     }
 
+    /// Whether the next one does.
+    pub fn is_told_by_write(&self) -> bool {
+        self.traits.load(Relaxed) & TOLD_BY_WRITE != 0
+    }
+
     /// A write has passed through.
     pub fn look_after_write(&self, fd: i32) {
         if self.traits.load(Relaxed) & TOLD_BY_WRITE != 0 {

@@ -121,7 +121,14 @@ impl Object {
             return self.segments_elsewhere();
         }
         // SAFETY: they are in the page that begins with the header.
-        unsafe { core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count) }
+        let segments: &[Elf64_Phdr] = unsafe {
+            core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count)
+        };
+        // Or another object's that lies there.
+        let is_its = |segment: &Elf64_Phdr| {
+            segment.p_type == libc::PT_DYNAMIC && self.addresses(segment).start == self.dynamic
+        };
+        if segments.iter().any(is_its) { segments } else { self.segments_elsewhere() }
     }
 
     /// The parts of it that are in memory.
@@ -161,9 +168,14 @@ impl Object {
         self.relro_in(self.segments())
     }
 
-    /// The same of the C library, which begins with a page of its own.
+    /// The same of the C library. That begins with a page of its own, which is not asked for, unless it was linked to
+    /// other addresses than those from zero on (prelinked).
     pub fn relro_of_libc(&self) -> Option<Range<usize>> {
-        self.relro_in(self.segments_of_page())
+        const LIBRARY_BYTES_MAX: usize = 64 << 20;
+        match self.dynamic.wrapping_sub(self.base) < LIBRARY_BYTES_MAX {
+            true => self.relro_in(self.segments_of_page()),
+            false => self.relro(),
+        }
     }
 
     fn relro_in(&self, segments: &[Elf64_Phdr]) -> Option<Range<usize>> {
