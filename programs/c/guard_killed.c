@@ -6,7 +6,9 @@
  *   readable NAME    adds records to a file that it may read
  *   adds NAME        the same, where it may not
  *   positions NAME   writes records where the file's position is
- *   outside          to a descriptor from outside, which others may share */
+ *   fills NAME       the same, where it may not read the file
+ *   outside          to a descriptor from outside, which others may share
+ * A number behind the name: so many records are what waits then. */
 #include "log.h"
 #include <dirent.h>
 #include <signal.h>
@@ -16,7 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { RECORD = 16, FIRST = 700, ALL = 1000, LARGE = 1000 };
+enum { RECORD = 16, FIRST = 700, MORE = 300, LARGE = 1000 };
 
 /* The kernel's ptrace_syscall_info, of which headers have different names. */
 struct call {
@@ -48,10 +50,10 @@ static int records(int fd, int from, int to) {
 }
 
 /* Writes, computes for longer than anything may wait, and writes on. */
-static int quiet(int fd) {
-    int bad = records(fd, 0, FIRST);
+static int quiet(int fd, int first) {
+    int bad = records(fd, 0, first);
     for (long begun = now_ms(); now_ms() - begun < 700;) {}
-    return bad + records(fd, FIRST, ALL);
+    return bad + records(fd, first, first + MORE);
 }
 
 static int holds(int process, const char *name) {
@@ -134,7 +136,7 @@ int main(int count, char **values) {
     char how = count > 1 ? *values[1] : '-';
     if (how == 'w') return watch(values[2]);
     const char *name = values[2];
-    int access = how == 'r' || how == 'p' ? O_RDWR : O_WRONLY, append = how == 'p' ? 0 : O_APPEND;
+    int access = how == 'r' || how == 'p' ? O_RDWR : O_WRONLY, append = how == 'p' || how == 'f' ? 0 : O_APPEND;
     int fd = how == 'o' ? 1 : open(name, access | append | O_CREAT | O_TRUNC, 0644);
-    return quiet(fd) != 0;
+    return quiet(fd, count > 3 ? atoi(values[3]) : FIRST) != 0;
 }

@@ -22,7 +22,7 @@ pub(super) fn write_where_it_belongs(
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     match (is_copy, entry.place.load(SeqCst)) {
-        (false, PLACE_BASE) => write_at_base(entry, handle, its_own, whole),
+        (false, PLACE_BASE) => write_at_base(entry, handle, its_own, whole)?,
         _ => {
             let file = Behind::new(handle, is_copy, its_own)?;
             write_behind(entry, &file, whole)?;
@@ -31,9 +31,11 @@ pub(super) fn write_where_it_belongs(
             }
             // What was written may not be written again.
             note_close(entry, sys::close(file.target));
-            Ok(())
         }
     }
+    // If this process is killed before it can say more, nothing of it is to be written.
+    entry.arrived.store(whole.bytes, SeqCst);
+    Ok(())
 }
 
 /// Whether what an attempt has left may go on by this handle. A description of which it is a copy may have been moved,

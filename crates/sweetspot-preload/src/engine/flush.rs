@@ -4,19 +4,21 @@
 #![allow(unsafe_code)]
 
 mod pieces;
+mod taken;
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
-    Ordering::{Acquire, Relaxed, SeqCst},
+    Ordering::{Relaxed, SeqCst},
 };
 
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
-use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, FLUSH_TRIED, Left};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_TRIED, Left};
 use sweetspot_core::why::Why;
 
 use self::pieces::{Pieces, write_all};
+use self::taken::wait_for_guard;
 use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
 use super::patience::await_later_times;
@@ -233,78 +235,6 @@ fn tell_from_later(left: Left) {
     if WAITED.fetch_add(1, Relaxed) < LATER_TIMES_MAX {
         await_later_times(left);
     }
-}
-
-/// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
-/// again: they are in the file, or nobody has written to it since they were taken. Else somebody may
-/// have stored something that follows from them, and they are not written here any more: anyone who
-/// finishes this process saves them beside.
-fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
-    if entry.flushing.load(Relaxed) == FLUSH_FAILED {
-        return Err(told(file, entry));
-    }
-    if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
-        return Ok(());
-    }
-    entries::wait_until_given_back(entry, file.is_served(file.fd.load(Relaxed)));
-    let word = entry.word.load(Acquire);
-    if owner_of(word) != Owner::Guard {
-        return Ok(());
-    }
-    let fd = file.fd.load(Relaxed);
-    let status = status_if_of(fd, file);
-    let is_unchanged = status.is_some_and(|status| entry.is_left_as(status.left()));
-    let now = status.filter(|now| !is_unchanged && holds_pending(file, entry, now, word));
-    let is_written = now.is_some();
-    match now {
-        Some(now) => {
-            entry.note_left(now.left());
-            entry.flushing.store(0, SeqCst);
-        }
-        None if !is_unchanged => entries::mark_failed(entry),
-        None => {}
-    }
-    pending::take_back(&entry.word, word, is_written);
-    match is_unchanged || is_written {
-        true => Ok(()),
-        false => Err(libc::EIO),
-    }
-}
-
-/// Whether a file holds its pending bytes where they belong: what is added, where the guard said that it was about
-/// to write it.
-fn holds_pending(file: &OpenFile, entry: &Entry, now: &sys::Status, word: u64) -> bool {
-    let (fd, is_append) = (file.fd.load(Relaxed), Placement::of_entry(entry).is_append());
-    let (at, mut done) = match is_append {
-        false => (entry.base.load(Relaxed), entry.arrived.load(Relaxed)),
-        true if entry.flushing.load(Relaxed) == FLUSH_BEGUN => {
-            let arrived = entry.arrived.load(Relaxed);
-            (entry.before.load(Relaxed).wrapping_sub(arrived), arrived)
-        }
-        true => return false,
-    };
-    let (start, len) = (write_buffer_start(entry.base.load(Relaxed)), length_of(word));
-    let write_buffer = file.attachment.mapped().0 + start;
-    let is_write_only = |flags| flags & libc::O_ACCMODE == libc::O_WRONLY;
-    if is_append && sys::open_flags(fd).is_some_and(is_write_only) {
-        // It may not be read: what came was the guard's, if nobody else wrote.
-        return shared_offset(file).unwrap_or(now.size) == at.wrapping_add(len);
-    }
-    while done < len {
-        let mut there = [0u8; 512];
-        let wanted = (len - done).min(there.len() as u64) as usize;
-        // SAFETY: a buffer of that size; the write buffer holds `len` bytes.
-        let same = unsafe {
-            let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, at.wrapping_add(done));
-            let ours = core::slice::from_raw_parts((write_buffer + done) as *const u8, wanted);
-            answer == wanted as isize && there[..wanted] == *ours
-        };
-        if !same {
-            return false;
-        }
-        done += wanted as u64;
-    }
-    true
 }
 
 /// Whether a flush has ever failed here.

@@ -409,12 +409,18 @@ fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {
     let place = Place::new();
     let program = compile_program(&place, "guard_killed");
     let program = program.to_str().unwrap();
-    let expected: String = (0..1000).map(|number| format!("record {number:08}\n")).collect();
-    for way in ["readable", "adds", "positions", "outside"] {
-        let name = format!("out-{way}");
+    // The guard writes a mebibyte at a time: of a large piece only that is there.
+    let large = ["positions", "fills"].map(|way| (way, 100_000, "4M"));
+    let ways = ["readable", "adds", "positions", "fills", "outside"].map(|way| (way, 700, "64K"));
+    for (way, waits, size) in ways.into_iter().chain(large) {
+        let records = (0..waits + 300).map(|number| format!("record {number:08}\n"));
+        let expected: String = records.collect();
+        let name = format!("out-{way}-{size}");
         let file = place.work().join(&name);
-        let mut run =
-            place.run(&["--max-age", "300", "--buffer-size", "64K"], &[program, way, &name]);
+        let mut run = place.run(
+            &["--max-age", "300", "--buffer-size", size],
+            &[program, way, &name, &waits.to_string()],
+        );
         if way == "outside" {
             run.stdout(fs::File::create(&file).unwrap());
         }
@@ -427,8 +433,8 @@ fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {
         );
         let mut bash = Command::new("bash");
         bash.args(["-c", &others]).env("SWEETSPOT_CACHE", place.cache()).status().unwrap();
-        assert!(run.wait().unwrap().success(), "{way}");
-        assert!(watch.success(), "{way}: the guard was not met in a write");
-        assert_eq!(fs::read_to_string(&file).unwrap(), expected, "{way}");
+        assert!(run.wait().unwrap().success(), "{way}, {size}");
+        assert!(watch.success(), "{way}, {size}: the guard was not met in a write");
+        assert!(fs::read_to_string(&file).unwrap() == expected, "{way}, {size}");
     }
 }
