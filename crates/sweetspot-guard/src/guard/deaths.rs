@@ -90,6 +90,12 @@ impl Watch {
         }
         Ok(self.last_id)
     }
+
+    /// Whether the process of an id lives no more.
+    fn is_gone(&self, id: u64) -> bool {
+        let is_gone = |pidfd| sys::is_dead(pidfd) || sys::is_no_more(pidfd);
+        self.living.get(&id).is_none_or(|(_, pidfd)| is_gone(pidfd.as_fd()))
+    }
 }
 
 /// What was found of the files of a process that has died. Two entries may be of one file: to write what one of them
@@ -131,13 +137,9 @@ impl Guard {
 
     /// Sees to processes that are gone, whatever is answered where deaths are waited for.
     pub(super) fn see_to_the_gone(&self) {
-        let is_gone = |(_, pidfd): &(Watched, OwnedFd)| {
-            sys::is_dead(pidfd.as_fd()) || sys::is_no_more(pidfd.as_fd())
-        };
         let gone: Vec<u64> = {
             let watch = self.lock_watch();
-            let gone = watch.living.iter().filter(|(_, living)| is_gone(living));
-            gone.map(|(id, _)| *id).collect()
+            watch.living.keys().copied().filter(|id| watch.is_gone(*id)).collect()
         };
         for id in gone {
             // Another thread sees to the rest, if one of them has kept this one.
@@ -164,6 +166,11 @@ impl Guard {
             self.end();
         }
         true
+    }
+
+    /// Whether the process of an id lives no more.
+    pub(super) fn is_gone(&self, id: u64) -> bool {
+        self.lock_watch().is_gone(id)
     }
 
     /// The process of an id, which is dead: nothing more is waited for.

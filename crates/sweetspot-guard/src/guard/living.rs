@@ -150,6 +150,10 @@ impl Guard {
         if owner_of(entry.word.load(SeqCst)) != Owner::Guard {
             return Err(io::ErrorKind::NotFound.into());
         }
+        // Somebody who has learned of its death may have written since: who finishes it looks for that.
+        if self.is_gone(held.owner.load(SeqCst)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let handle = held.handle().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
         let start = write_buffer_start(entry.base.load(SeqCst));

@@ -365,3 +365,52 @@ fn a_state_folder_that_hangs_keeps_nothing_from_the_files_of_others() {
     program.end();
     until("the guard has ended", || !is_process(guard));
 }
+
+#[test]
+fn what_a_process_left_in_the_middle_of_a_take_is_not_written_over_what_others_wrote_since() {
+    let _alone = alone();
+    let Some(disk) = Disk::new() else { return };
+    let folder = Folder::new();
+    // A write may take half a second before it counts as one that hangs.
+    let settings = Settings { max_age: Some(Duration::from_secs(16)), ..Settings::default() };
+    let program = Program::start(&folder.0, &settings);
+    let own = Client::look(&program.ledger);
+    let guard = own.guard();
+    let (slow, path) = (disk.path().join("slow"), folder.join("data"));
+    let words = shared::<3>();
+    let child = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let first = client.ask(open_new(&slow), &slow, 4096, Lie::None);
+        let file = open_new(&path);
+        file.write_all_at(b"before", 0).unwrap();
+        let second = client.ask(file, &path, 4096, Lie::None);
+        first.append(b"slow");
+        second.append(b"waited");
+        words[0].store(client.slot as u64, SeqCst);
+        words[1].store(second.index as u64, SeqCst);
+        words[2].store(1, SeqCst);
+        loop {
+            // SAFETY: takes nothing.
+            unsafe { libc::pause() };
+        }
+    });
+    until("bytes wait", || words[2].load(SeqCst) == 1);
+    assert!(disk.freeze(true));
+    let slot = words[0].load(SeqCst) as usize;
+    own.ledger.header.take_bits[slot / 64].fetch_or(1 << (slot % 64), SeqCst);
+    own.wake();
+    let entry = &own.ledger.entries()[words[1].load(SeqCst) as usize];
+    until("the guard has taken it", || owner_of(entry.word.load(SeqCst)) == Owner::Guard);
+    kill(child);
+    wait(child);
+    std::fs::write(&path, b"somebody else's").unwrap();
+    assert!(disk.freeze(false));
+    until("it is finished", || own.ledger.slots[slot].pid.load(SeqCst) == 0);
+    program.end();
+    until("the guard has ended", || !is_process(guard));
+    assert_eq!(std::fs::read(&slow).unwrap(), b"slow");
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
+    let saved = folder.join(&format!("data.sweetspot-saved-{child}-at-6"));
+    assert_eq!(std::fs::read(saved).unwrap(), b"waited");
+}
