@@ -19,7 +19,7 @@ const QUIET_STEPS: u32 = CLOCKS_PER_AGE / 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) index: usize,
-    /// The slot of its process.
+    /// The slot of its process; 0: that is dead, and what it left could neither be written nor saved.
     pub(crate) process: u32,
     pub(crate) word: u64,
 }
@@ -59,7 +59,8 @@ impl Quiet {
         let mut known = BTreeMap::new();
         let mut of_process: BTreeMap<u32, Take> = BTreeMap::new();
         let (mut busy, mut due) = (BTreeSet::new(), BTreeSet::new());
-        for Seen { index, process, word } in seen.filter(|seen| waiting_of(seen.word) > 0) {
+        let seen = seen.filter(|seen| seen.process != 0 && waiting_of(seen.word) > 0);
+        for Seen { index, process, word } in seen {
             let one = match self.known.remove(&index) {
                 Some(before) if before.word == word => before,
                 Some(before) if is_longer(before.word, word) => {

@@ -399,6 +399,8 @@ impl Guard {
         let header = &self.ledger.header;
         let saved = finish::save_beside(&saving, folder).inspect_err(|_| {
             header.stuck.fetch_add(1, SeqCst);
+            // It is not the next one's that has the slot.
+            entry.slot.store(0, SeqCst);
         })?;
         header.saved_path.store(saved.as_os_str().as_encoded_bytes());
         header.saved.fetch_add(1, SeqCst);

@@ -243,6 +243,53 @@ fn what_cannot_even_be_saved_stays_until_there_is_room() {
 }
 
 #[test]
+fn what_cannot_even_be_saved_is_nobodys_who_lives() {
+    let _alone = alone();
+    let Some(mount) = Mount::new("size=4m") else { return };
+    let settings = Settings { max_age: Some(Duration::from_millis(200)), ..Settings::default() };
+    let program = Program::start_after(&mount.0.0, &settings, || {
+        // SAFETY: this process has one thread; constant C strings are passed.
+        unsafe { libc::setenv(c"XDG_STATE_HOME".as_ptr(), c"/proc/none".as_ptr(), 1) };
+    });
+    let client = Client::look(&program.ledger);
+    let guard = client.guard();
+    let (path, fill) = (mount.0.join("data"), mount.0.join("fill"));
+    let child = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let writer = client.ask(open_new(&path), &path, 65536, Lie::None);
+        writer.append(&[7; 60_000]);
+        let fill = File::create(&fill).unwrap();
+        let mut at = 0;
+        while fill.write_all_at(&[1; 4096], at).is_ok() {
+            at += 4096;
+        }
+        // SAFETY: dies here.
+        unsafe { libc::raise(libc::SIGKILL) };
+    });
+    wait(child);
+    let header = &client.ledger.header;
+    until("it is stuck", || header.stuck.load(SeqCst) > 0);
+    let is_slot = |slot: &Slot| slot.pid.load(SeqCst) == child;
+    until("its slot is free", || !client.ledger.slots.iter().any(is_slot));
+    std::fs::remove_file(&fill).unwrap();
+    std::fs::write(&path, b"somebody else's").unwrap();
+    // The next one has that slot, and somebody asks for what waits there.
+    let next = Client::join(&program.ledger);
+    header.take_bits[next.slot / 64].fetch_or(1 << (next.slot % 64), SeqCst);
+    header.clock_wanted.store(CLOCK_WANTED, SeqCst);
+    client.wake();
+    std::thread::sleep(Duration::from_millis(600));
+    let is_as_it_was = || std::fs::read(&path).unwrap() == b"somebody else's";
+    assert!(is_as_it_was());
+    next.ledger.slots[next.slot].pid.store(0, SeqCst);
+    program.end();
+    until("the guard ends", || !is_process(guard));
+    assert!(matches!(recover(&program.ledger, Mode::Finish).unwrap()[0].fate, Fate::Saved(_)));
+    assert!(is_as_it_was());
+}
+
+#[test]
 fn the_guard_writes_what_has_not_arrived_and_nothing_twice() {
     let _alone = alone();
     let pending: Vec<u8> = (0..6000u32).flat_map(|number| number.to_le_bytes()).collect();
