@@ -314,7 +314,6 @@ impl Handles {
         let held = &self.guard.held[index];
         held.owner.store(owner, SeqCst);
         held.is_copy.store(is_copy, SeqCst);
-        held.device.store(entry.device.load(SeqCst), SeqCst);
         held.handle.store(handle.into_raw_fd() + 1, SeqCst);
         Ok(())
     }
@@ -363,6 +362,7 @@ impl Handles {
         entry.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
         entry.birth_ns.store(status.birth_ns, SeqCst);
         entry.note_left(status.left());
+        guard.held[index].device.store(status.device, SeqCst);
         Ok(())
     }
 
