@@ -258,6 +258,10 @@ fn tell_from_next() {
     let Some(file) = (unsafe { last.as_ref() }).filter(|file| file.dirty.load(Relaxed) == 0) else {
         return;
     };
+    // What waits by another description is written after a death only if the file is as it is now.
+    if inodes::others_pending(file) {
+        return;
+    }
     let _held = file.hold();
     let Some(entry) = file.entry() else { return };
     let modified_ns = entry.mtime_ns.load(Relaxed);

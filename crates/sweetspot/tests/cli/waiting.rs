@@ -438,3 +438,21 @@ fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {
         assert!(fs::read_to_string(&file).unwrap() == expected, "{way}, {size}");
     }
 }
+
+/// What waits there by another description would no longer be in the file that it was to follow in.
+#[test]
+fn no_file_gets_another_time_while_bytes_wait_for_it() {
+    let place = Place::new();
+    let program = compile_program(&place, "killed_at_a_time");
+    let path = program.to_str().unwrap();
+    let run = place.run(&["--buffer-size", "64K"], &[path, "writes", "out", "other"]);
+    let mut command = Command::new(&program);
+    command.arg("kills").arg(run.get_program()).args(run.get_args()).current_dir(place.work());
+    command.env("SWEETSPOT_CACHE", place.cache()).env_remove("SWEETSPOT_LEDGER");
+    assert!(command.status().unwrap().success());
+    // The guard sees to what a killed one left.
+    std::thread::sleep(Duration::from_millis(500));
+    let names = fs::read_dir(place.work()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    assert!(!names.iter().any(|name| name.contains("sweetspot-saved")), "{names:?}");
+}
