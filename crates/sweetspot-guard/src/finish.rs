@@ -288,13 +288,15 @@ fn is_roots_way(folder: &Path) -> bool {
     sys::effective_uid() != 0 || there.all(|above| above.uid() == 0)
 }
 
-/// What this user's was saved where it could not be saved beside its file: there, by name.
+/// What this user's was saved where it could not be saved beside its file: there, by name. A state folder is this
+/// user's; what lies there may have another owner, as on NFS, where root is somebody else.
 pub(crate) fn saved_apart() -> Vec<PathBuf> {
     let user = sys::effective_uid();
     let is_saved = |path: &PathBuf| {
         path.to_string_lossy().contains(SAVED)
-            && std::fs::symlink_metadata(path)
-                .is_ok_and(|data| data.is_file() && data.uid() == user)
+            && std::fs::symlink_metadata(path).is_ok_and(|data| {
+                data.is_file() && (data.uid() == user || !path.starts_with(FOLDER))
+            })
     };
     // Root's variables may have been other ones then.
     let of_root = (user == 0).then(|| PathBuf::from(STATE_OF_ROOT).join("sweetspot"));
