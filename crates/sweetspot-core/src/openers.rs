@@ -13,20 +13,20 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 /// Places in the table.
 const PLACES: usize = 2048;
 
-/// By file: {which file: high 32, opener: low 32}; 0: nobody is known to have opened one.
+/// By file: {which file: high 32, opener: low 32}, and [`LOOKED`]; 0: nobody is known to have opened one.
 #[repr(C)]
 pub struct Openers {
     places: [AtomicU64; PLACES],
     /// The last opener.
     last: AtomicU32,
-    /// How many times one was noted.
-    noted: AtomicU32,
 }
 
 /// More than one opener did.
 const MANY: u32 = u32::MAX;
 /// More than one file.
 const SEVERAL: u32 = 0;
+/// In a place: a look has begun, and nobody was noted there since.
+const LOOKED: u64 = 2 << 32;
 
 const fn word(file: u32, opener: u32) -> u64 {
     (file as u64) << 32 | opener as u64
@@ -49,7 +49,8 @@ impl Openers {
     /// The place of a file, and which of those that share it this is.
     fn place(&self, device: u64, inode: u64) -> (&AtomicU64, u32) {
         let hash = hash(device, inode);
-        (&self.places[(hash >> (64 - PLACES.trailing_zeros())) as usize], hash as u32 | 1)
+        // Never `SEVERAL`, and without the bit of `LOOKED`.
+        (&self.places[(hash >> (64 - PLACES.trailing_zeros())) as usize], hash as u32 & !2 | 1)
     }
 
     /// A new opener. (After four thousand millions of them two have the same number.)
@@ -60,12 +61,11 @@ impl Openers {
     /// A file is opened for writing.
     pub fn note(&self, device: u64, inode: u64, opener: u32) {
         let (place, file) = self.place(device, inode);
-        // Before a look at the place: `settle` looks here after it.
-        self.noted.fetch_add(1, SeqCst);
-        let _ = place.fetch_update(SeqCst, SeqCst, |before| {
+        let _ = place.fetch_update(SeqCst, SeqCst, |now| {
+            let before = now & !LOOKED;
             let file = if before == 0 || file_of(before) == file { file } else { SEVERAL };
             let opener = if before == 0 || opener_of(before) == opener { opener } else { MANY };
-            (word(file, opener) != before).then_some(word(file, opener))
+            (word(file, opener) != now).then_some(word(file, opener))
         });
     }
 
@@ -80,22 +80,18 @@ impl Openers {
         opener_of(self.place(device, inode).0.load(SeqCst)) == MANY
     }
 
-    /// What [`settle`](Openers::settle) is told after a look that begins now.
-    pub fn begin_look(&self) -> u32 {
-        self.noted.load(SeqCst)
+    /// A look begins whether anybody else has a file open. There is one at a time.
+    pub fn begin_look(&self, device: u64, inode: u64) {
+        self.place(device, inode).0.fetch_or(LOOKED, SeqCst);
     }
 
-    /// It was found, by a look that began then, that nobody else has it open. One that opens anything meanwhile is not
-    /// forgotten, as that may be this file. Nor is what is known of others that share the place.
-    pub fn settle(&self, device: u64, inode: u64, opener: u32, begun: u32) {
+    /// It has found that nobody else has. One that has opened the file meanwhile is not forgotten, nor what is known of
+    /// others that share the place.
+    pub fn settle(&self, device: u64, inode: u64, opener: u32) {
         let (place, file) = self.place(device, inode);
-        let settled = word(file, opener);
-        if place.compare_exchange(word(file, MANY), settled, SeqCst, SeqCst).is_ok()
-            && self.noted.load(SeqCst) != begun
-        {
-            // Where that fails, somebody has noted more.
-            let _ = place.compare_exchange(settled, word(file, MANY), SeqCst, SeqCst);
-        }
+        let looked = word(file, MANY) | LOOKED;
+        // Where that fails, somebody has noted more.
+        let _ = place.compare_exchange(looked, word(file, opener), SeqCst, SeqCst);
     }
 }
 
@@ -141,8 +137,7 @@ mod tests {
     #[test]
     fn a_file_is_the_openers_alone_until_another_one_opens_it() {
         let places = [const { AtomicU64::new(0) }; PLACES];
-        let (last, noted) = (AtomicU32::new(MANY - 2), AtomicU32::new(0));
-        let openers = Openers { places, last, noted };
+        let openers = Openers { places, last: AtomicU32::new(MANY - 2) };
         assert!(!openers.is_alone(1, 7, 10), "opened where nobody saw it");
         openers.note(1, 7, 10);
         openers.note(1, 7, 10);
@@ -152,17 +147,20 @@ mod tests {
         openers.note(1, 7, 11);
         assert!(!openers.is_alone(1, 7, 10) && !openers.is_alone(1, 7, 11));
         assert!(openers.are_many(1, 7));
-        let begun = openers.begin_look();
+        openers.begin_look(1, 7);
         openers.note(1, 7, 11);
-        openers.settle(1, 7, 10, begun);
+        openers.settle(1, 7, 10);
         assert!(!openers.is_alone(1, 7, 10), "it was opened during the look");
-        openers.settle(1, 7, 10, openers.begin_look());
-        assert!(openers.is_alone(1, 7, 10));
-        // Another file that shares the place, and that others have open as well.
         let shares = |inode: &u64| core::ptr::eq(openers.place(1, *inode).0, openers.place(1, 7).0);
+        openers.begin_look(1, 7);
+        (8..30).filter(|inode| !shares(inode)).for_each(|inode| openers.note(1, inode, 11));
+        openers.settle(1, 7, 10);
+        assert!(openers.is_alone(1, 7, 10), "whatever else is opened meanwhile");
+        // Another file that shares the place, and that others have open as well.
         let other = (8..).find(shares).unwrap();
         openers.note(1, other, 11);
-        openers.settle(1, 7, 10, openers.begin_look());
+        openers.begin_look(1, 7);
+        openers.settle(1, 7, 10);
         assert!(!openers.is_alone(1, other, 10), "what is known of it is kept");
         // Many files of one process are all its own, whatever places they share.
         (0..100_000).for_each(|inode| openers.note(2, inode, 12));

@@ -61,7 +61,7 @@ impl Writers {
         if is_alone {
             return Some(false);
         }
-        let begun = openers.begin_look();
+        openers.begin_look(file.device, file.inode);
         let mut room = DESCRIPTORS_MAX;
         let mut others = self.tree(guard);
         others.retain(|pid| ![owner, std::process::id()].contains(pid));
@@ -80,7 +80,7 @@ impl Writers {
                 return Some(true);
             }
         }
-        openers.settle(file.device, file.inode, opener, begun);
+        openers.settle(file.device, file.inode, opener);
         Some(false)
     }
 
