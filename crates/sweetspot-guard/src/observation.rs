@@ -155,7 +155,7 @@ impl Observation {
                     pid: process.pid.load(Relaxed),
                     parent: process.parent.load(Relaxed),
                     program: text(&process.program),
-                    why: reasons(process.why.load(Relaxed)),
+                    why: Why::among(process.why.load(Relaxed)).collect(),
                     other_calls: process.other_calls.load(Relaxed),
                     delayed: Duration::from_nanos(process.delayed_ns.load(Relaxed)),
                     sees_stdio: process.stdio.load(Relaxed) == 1,
@@ -285,7 +285,7 @@ fn usage((number, record): (usize, &Record)) -> Usage {
             _ => None,
         },
         inherited: what & IS_INHERITED != 0,
-        why: reasons(load(&record.why)),
+        why: Why::among(load(&record.why)).collect(),
         size: load(&record.size),
         sizes_read: record.sizes_read.each_ref().map(load),
         sizes_written: record.sizes_written.each_ref().map(load),
@@ -304,8 +304,4 @@ fn usage((number, record): (usize, &Record)) -> Usage {
 
 fn text(text: &Text) -> Vec<u8> {
     text.load(&mut [0; TEXT_BYTES_MAX]).to_vec()
-}
-
-fn reasons(bits: u64) -> Vec<Why> {
-    Why::ALL.into_iter().filter(|why| bits & why.bit() != 0).collect()
 }

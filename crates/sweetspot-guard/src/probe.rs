@@ -131,7 +131,6 @@ impl Probe {
             let header = &self.session.ledger().header;
             let bits = header.answer.load(SeqCst);
             let has = |bit: u32| bits & bit != 0;
-            let why = header.why.load(SeqCst);
             Ok(Answer {
                 is_loaded: has(ANSWER_LOADED),
                 sees_stdio: has(ANSWER_STDIO),
@@ -139,7 +138,7 @@ impl Probe {
                 writes: has(ANSWER_WRITES),
                 is_wrong: has(ANSWER_WRONG),
                 is_complete: has(ANSWER_COMPLETE),
-                why: Why::ALL.into_iter().filter(|one| why & one.bit() != 0).collect(),
+                why: Why::among(header.why.load(SeqCst)).collect(),
                 no_guard,
                 said: text(&mut said)?,
                 ended,

@@ -55,15 +55,10 @@ impl OwnedLedger {
             saved: header.saved.load(Relaxed),
             stuck: header.stuck.load(Relaxed),
             saved_path: header.saved_path.load(&mut [0; TEXT_BYTES_MAX]).to_vec(),
-            why: reasons(header.why.load(Relaxed)),
+            why: Why::among(header.why.load(Relaxed)).collect(),
             files,
         }
     }
-}
-
-/// The reasons whose bits are set.
-fn reasons(bits: u64) -> Vec<Why> {
-    Why::ALL.into_iter().filter(|why| bits & why.bit() != 0).collect()
 }
 
 /// What all processes did with one file.
@@ -129,7 +124,7 @@ impl FileSummary {
         let buffer = self.buffer.map_or(buffer, |known| buffer_word(known).max(buffer));
         self.buffer = Some(buffer_size(buffer));
         let known = self.why.iter().fold(0, |bits, why| bits | why.bit());
-        self.why = reasons(known | record.why.load(Relaxed));
+        self.why = Why::among(known | record.why.load(Relaxed)).collect();
     }
 }
 

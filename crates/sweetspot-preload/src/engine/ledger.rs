@@ -150,8 +150,7 @@ static NOTED: AtomicU64 = AtomicU64::new(0);
 
 /// A reason for which this whole process is not buffered.
 pub fn noted() -> Option<Why> {
-    let bits = NOTED.load(Relaxed);
-    Why::ALL.into_iter().find(|why| bits & why.bit() != 0)
+    Why::first(NOTED.load(Relaxed))
 }
 
 /// Notes a reason for which this whole process is not buffered, for the summary.

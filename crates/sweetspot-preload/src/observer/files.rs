@@ -126,8 +126,7 @@ pub(super) fn remember(seen: &'static Seen, fd: i32, record: &'static Record, fl
     let counts = seen.count_in(record);
     know(fd);
     beside::note(seen, fd, record);
-    let given_up = GIVEN_UP.load(Relaxed);
-    if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
+    if let Some(why) = Why::first(GIVEN_UP.load(Relaxed)) {
         quiesce(seen, &counts, holds_for(why, fd));
     }
 }

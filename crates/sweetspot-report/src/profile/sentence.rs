@@ -21,34 +21,6 @@ const MOST: f64 = 0.95;
 const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
-/// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 25] = [
-    Why::NoGuard,
-    Why::HandleRefused,
-    Why::NotNoted,
-    Why::NotFound,
-    Why::DiskNearlyFull,
-    Why::FileSizeLimit,
-    Why::Budget,
-    Why::Confined,
-    Why::SharedMemory,
-    Why::IoUring,
-    Why::Watched,
-    Why::ReadsNoted,
-    Why::WriteFailed,
-    Why::ReadFailed,
-    Why::Seccomp,
-    Why::StreamsUnknown,
-    Why::StreamsLocked,
-    Why::DeepBind,
-    Why::OtherLibrary,
-    Why::MemoryLocked,
-    Why::FaultsIgnored,
-    Why::AnswersItself,
-    Why::Off,
-    Why::Go,
-    Why::Rpc,
-];
 
 /// What helps against a reason, in a program of this name.
 pub type Mend = fn(Why, &str) -> Option<String>;
@@ -269,12 +241,12 @@ fn hindered(reason: &str, profile: &Profile, mend: Mend) -> String {
 
 /// Whether a reason is a sentence of its own: it is about the process or the system, not the calls.
 fn is_sentence(reason: &str) -> bool {
-    SENTENCES.into_iter().any(|why| why.text() == reason)
+    Why::said(reason).is_some_and(Why::is_sentence)
 }
 
 /// What helps against a reason that holds for a whole process.
 fn mended(reason: &str, profile: &Profile, mend: Mend) -> Option<String> {
-    let why = SENTENCES.into_iter().find(|why| why.text() == reason)?;
+    let why = Why::said(reason).filter(|why| why.is_sentence())?;
     let has = |process: &&Process| process.reasons.iter().any(|one| one == reason);
     let program = profile.processes.iter().find(has).map(|process| process.program.as_str());
     mend(why, program.unwrap_or_default())

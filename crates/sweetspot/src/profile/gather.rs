@@ -280,7 +280,7 @@ pub fn judge_reasons(profile: &mut Profile) {
     }
     // Reasons that forbid say more than those for which it does not pay; of them stdio's least, as
     // `--stdio` lifts that one and no other.
-    let rank = |reason: &String| match Why::ALL.into_iter().find(|why| why.text() == reason) {
+    let rank = |reason: &String| match Why::said(reason) {
         Some(Why::Stdio) => 1,
         Some(why) if forbids(why) => 0,
         _ => 2,

@@ -372,9 +372,7 @@ fn predict(before: f64, parallel: f64, all: &Change, busy: f64) -> Prediction {
 }
 
 fn verdict(file: &File, seconds: f64) -> Verdict {
-    let forbidden = Why::ALL
-        .into_iter()
-        .any(|why| forbids(why) && file.reasons.iter().any(|reason| reason == why.text()));
+    let forbidden = file.reasons.iter().filter_map(|reason| Why::said(reason)).any(forbids);
     let saves = file.saves_seconds;
     if saves > GAIN_SECONDS_MIN && saves > seconds * GAIN_SHARE_MIN {
         Verdict::WillGain

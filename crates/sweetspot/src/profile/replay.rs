@@ -269,7 +269,7 @@ fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
 }
 
 fn reason(bits: u64) -> Why {
-    Why::ALL.into_iter().find(|why| bits & why.bit() != 0).unwrap_or(Why::NotRegular)
+    Why::first(bits).unwrap_or(Why::NotRegular)
 }
 
 /// What the run would have taken with another buffer; `None`: nothing was called.
