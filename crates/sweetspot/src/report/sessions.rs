@@ -79,7 +79,7 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
         environment: facts(stored.environment.as_ref()),
         runs,
         cells,
-        ..empty(kept)
+        ..begun(kept)
     };
     let all = (0..session.cells.len()).collect();
     session.costs.extend(costs(&session, "all settings", all));
@@ -159,7 +159,7 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
         environment: facts(stored.environment.as_ref()),
         runs: stored.runs.iter().map(cell_run).collect(),
         cells: cells_of_plan(stored),
-        ..empty(kept)
+        ..begun(kept)
     };
     if plan.figure == Figure::Wall {
         session.costs = costs_of_programs(plan, &session);
@@ -252,35 +252,13 @@ fn tally(claims: &[Claim]) -> String {
     format!("Of {} claims {}.", claims.len(), parts.join(", "))
 }
 
-fn empty(kept: &Kept) -> Session {
+/// What is known of every one.
+fn begun(kept: &Kept) -> Session {
     Session {
-        file: String::new(),
         number: kept.number,
-        kind: Kind::Tune,
-        title: String::new(),
-        question: None,
         begun: kept.begun.clone(),
         finished: kept.result.is_some(),
-        sentences: Vec::new(),
-        claims: Vec::new(),
-        how: String::new(),
-        rounds: 0,
-        seed: 0,
-        cache: String::new(),
-        unit: String::new(),
-        margin: 0.0,
-        factors: Vec::new(),
-        cells: Vec::new(),
-        sweet_spot: None,
-        confirmed: false,
-        advised: None,
-        base: None,
-        null_control: None,
-        costs: Vec::new(),
-        published: Vec::new(),
-        notes: Vec::new(),
-        environment: Vec::new(),
-        runs: Vec::new(),
+        ..Session::default()
     }
 }
 
