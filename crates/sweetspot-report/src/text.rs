@@ -2,7 +2,7 @@
 
 use crate::content::{Block, Section, Table};
 use crate::data::{Report, Run, Session};
-use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Row, Table as Drawn, presets};
 use std::fmt::Write as _;
 
 /// A table needs so much; narrower terminals break its lines.
@@ -30,8 +30,8 @@ pub fn plain(report: &Report, sections: &[Section], width: Option<u16>) -> Strin
                     let _ = writeln!(text, "\n{}", visible(words).trim_end());
                 }
                 Block::Table(table) => {
-                    let drawn = drawn(table, width).trim_fmt();
-                    let _ = writeln!(text, "\n{drawn}\n{}", wrapped(&table.caption, width));
+                    let _ = writeln!(text, "\n{}", drawn(table, width));
+                    let _ = writeln!(text, "{}", wrapped(&table.caption, width));
                 }
                 Block::Figure(_) => {}
             }
@@ -72,18 +72,42 @@ fn wrapped(text: &str, width: Option<u16>) -> String {
     lines + &line
 }
 
-fn drawn(table: &Table, width: Option<u16>) -> Drawn {
-    let mut drawn = Drawn::new();
+fn drawn(table: &Table, width: Option<u16>) -> String {
     let visible = |texts: &[String]| texts.iter().map(|text| visible(text)).collect::<Vec<_>>();
-    drawn.load_style(presets::NOTHING).set_header(visible(&table.header));
+    let is_number = |column: &usize| !table.header[*column].is_empty();
+    let numbers = (table.words..table.header.len()).filter(is_number);
+    let rows = table.rows.iter().map(|row| visible(row));
+    let mut drawn = aligned(visible(&table.header), rows, numbers);
     if let Some(width) = width {
         drawn.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.max(WIDTH_MIN));
     }
-    table.rows.iter().for_each(|row| {
-        drawn.add_row(visible(row));
-    });
-    for column in table.words..table.header.len() {
-        if let (false, Some(column)) = (table.header[column].is_empty(), drawn.column_mut(column)) {
+    drawn.trim_fmt()
+}
+
+/// Columns beside each other, as wide as they get; those of numbers end at the same place.
+pub fn table<Rows>(
+    header: impl Into<Row>,
+    rows: Rows,
+    numbers: impl IntoIterator<Item = usize>,
+) -> String
+where
+    Rows: IntoIterator<Item: Into<Row>>,
+{
+    aligned(header, rows, numbers).trim_fmt()
+}
+
+fn aligned<Rows>(
+    header: impl Into<Row>,
+    rows: Rows,
+    numbers: impl IntoIterator<Item = usize>,
+) -> Drawn
+where
+    Rows: IntoIterator<Item: Into<Row>>,
+{
+    let mut drawn = Drawn::new();
+    drawn.load_style(presets::NOTHING).set_header(header).add_rows(rows);
+    for column in numbers {
+        if let Some(column) = drawn.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -263,7 +287,7 @@ mod tests {
             ..Table::default()
         };
         for width in [40, 60, 200] {
-            let drawn = drawn(&table, Some(width)).trim_fmt();
+            let drawn = drawn(&table, Some(width));
             assert!(
                 drawn.lines().all(|line| line.chars().count() <= usize::from(width)),
                 "{drawn}"

@@ -15,7 +15,6 @@ mod sample;
 use crate::arguments::Top;
 use crate::failure::Failure;
 use crate::print::printed;
-use comfy_table::{CellAlignment, Table, presets};
 use cost::CallCost;
 use program::{Obstacles, Program, command_of};
 use sample::{Activity, Sample, Sampler};
@@ -28,6 +27,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
+use sweetspot_report::text;
 
 /// Changes when a field of the JSON form changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
@@ -231,18 +231,9 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
     if shown.programs.is_empty() {
         let _ = writeln!(text, "No program that can be seen makes {CALLS_MIN} calls a second.");
     } else {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header([
-            "calls/s",
-            "average",
-            "bytes/s",
-            "saves",
-            "processes",
-            "program",
-            "next",
-        ]);
-        for row in &shown.programs {
-            table.add_row([
+        let header = ["calls/s", "average", "bytes/s", "saves", "processes", "program", "next"];
+        let line = |row: &Row| {
+            [
                 scaled(row.calls_per_second),
                 scaled(row.average_bytes),
                 scaled(row.bytes_per_second),
@@ -253,14 +244,9 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
                 row.processes.to_string(),
                 row.program.clone(),
                 advice(row),
-            ]);
-        }
-        for column in 0..5 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        for line in table.trim_fmt().lines() {
+            ]
+        };
+        for line in text::table(header, shown.programs.iter().map(line), 0..5).lines() {
             let line: String = line.chars().take(columns.unwrap_or(usize::MAX)).collect();
             let _ = writeln!(text, "{line}");
         }

@@ -2,7 +2,7 @@
 
 use crate::bench::{BenchReport, Claimed, MIB, QUANTILES, Row, Stopped, verdict};
 use crate::numbers::percent;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text;
 use std::fmt::Write as _;
 use sweetspot_lab::matrix::{Judgement, NullControl, Shift};
 use sweetspot_lab::statistics::Interval;
@@ -56,7 +56,7 @@ impl BenchReport {
             let _ = writeln!(text, "Given up: '{}': {reason}.", row.name);
         }
         self.sentences.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
-        let _ = write!(text, "\n{}\n\n{}", self.table().trim_fmt(), self.caption());
+        let _ = write!(text, "\n{}\n\n{}", self.table(), self.caption());
         if !self.nodes.is_empty() {
             let _ = writeln!(
                 text,
@@ -141,8 +141,7 @@ impl BenchReport {
         text
     }
 
-    pub(super) fn table(&self) -> Table {
-        let mut table = Table::new();
+    fn table(&self) -> String {
         let has_samples = self.cells.iter().any(|row| !row.samples.is_empty());
         let mut header: Vec<String> = self.factors.clone();
         header
@@ -153,17 +152,8 @@ impl BenchReport {
         }
         header.extend(self.published.iter().map(|name| format!("published {name}")));
         header.push(String::new());
-        let columns = header.len();
-        table.load_style(presets::NOTHING).set_header(header);
-        for row in &self.cells {
-            table.add_row(self.line(row, has_samples));
-        }
-        for column in self.factors.len()..columns - 1 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table
+        let numbers = self.factors.len()..header.len() - 1;
+        text::table(header, self.cells.iter().map(|row| self.line(row, has_samples)), numbers)
     }
 
     fn line(&self, row: &Row, has_samples: bool) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! What many runs did, for a terminal: totals, the slowest, how far they lie apart, files.
 
 use super::{FileSum, Folder, Merged, Range, Run, Skipped, both, sort, sum_of};
-use comfy_table::{CellAlignment, Table, presets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Add;
 use sweetspot_report::numbers::{bytes, count, files as number_of_files, ratio, seconds};
+use sweetspot_report::text;
 
 /// Runs and files that are shown, and notes and skipped files; `--json` has all.
 const RUNS_SHOWN: usize = 8;
@@ -122,15 +122,7 @@ fn notes(runs: &[Run]) -> Vec<(String, Vec<String>)> {
 
 /// A table of words, and of numbers from the second column on.
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.to_vec());
-    table.add_rows(rows);
-    for column in 1..header.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("\n{}\n", table.trim_fmt())
+    format!("\n{}\n", text::table(header, rows, 1..header.len()))
 }
 
 fn spread(merged: &Merged) -> String {

@@ -1,16 +1,18 @@
 //! A report of `tune` in words: a sentence, a table, a curve.
 
 use crate::arguments::Tune;
-use crate::tune::report::{CURVE_LINES, LISTED_MAX, MIB, SETTINGS_OF_CURVE, Stopped, TuneReport};
+use crate::tune::report::{
+    CURVE_LINES, LISTED_MAX, MIB, PredictedRow, Row, SETTINGS_OF_CURVE, Stopped, TuneReport,
+};
 use crate::tune::rules::{Rule, Tuned};
 use crate::tune::trial::Trial;
-use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::search::{OFF, Phase};
 use sweetspot_report::numbers::{count, spoken, typed};
 use sweetspot_report::shown::shown;
+use sweetspot_report::text;
 
 impl TuneReport {
     /// Adds what was written, and where.
@@ -53,7 +55,7 @@ impl TuneReport {
         if !self.predicted.is_empty() {
             let rows = self.predicted.iter().map(|row| (row.buffer.as_str(), row.seconds));
             let curve = self.curve(rows.collect());
-            let _ = write!(text, "\n{}\n\n{curve}", self.predicted_table().trim_fmt());
+            let _ = write!(text, "\n{}\n\n{curve}", self.predicted_table());
             let _ = writeln!(
                 text,
                 "\nPredicted from the calls of one run and what calls cost here. The interval should \
@@ -73,7 +75,7 @@ impl TuneReport {
             true => String::new(),
             false => format!("\n{curve}"),
         };
-        let _ = write!(text, "\n{}\n{curve}{}", self.table().trim_fmt(), self.how());
+        let _ = write!(text, "\n{}\n{curve}{}", self.table(), self.how());
         match self.checked.as_slice() {
             [] => text.push_str("No output is known that could be compared.\n"),
             checked => {
@@ -127,23 +129,14 @@ impl TuneReport {
         text
     }
 
-    pub(super) fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header([
-            "buffer",
-            "runs",
-            "seconds",
-            "ratio",
-            "95 % interval",
-            "memory",
-            "",
-        ]);
-        for row in &self.settings {
+    fn table(&self) -> String {
+        let header = ["buffer", "runs", "seconds", "ratio", "95 % interval", "memory", ""];
+        let line = |row: &Row| {
             let interval = match (row.low, row.high) {
                 (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
                 _ => String::new(),
             };
-            table.add_row([
+            [
                 row.buffer.clone(),
                 row.runs.to_string(),
                 format!("{:.4}", row.median_seconds),
@@ -151,32 +144,19 @@ impl TuneReport {
                 interval,
                 format!("{:.1} MiB", row.peak_memory_bytes as f64 / MIB),
                 self.mark(&row.buffer).to_string(),
-            ]);
-        }
-        for column in 1..6 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table
+            ]
+        };
+        text::table(header, self.settings.iter().map(line), 1..6)
     }
 
-    fn predicted_table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header([
-            "buffer",
-            "seconds",
-            "times as fast",
-            "interval",
-            "calls left",
-            "",
-        ]);
-        for row in &self.predicted {
+    fn predicted_table(&self) -> String {
+        let header = ["buffer", "seconds", "times as fast", "interval", "calls left", ""];
+        let line = |row: &PredictedRow| {
             let interval = match row.setting {
                 OFF => String::new(),
                 _ => format!("{:.2} to {:.2}", row.low, row.high),
             };
-            table.add_row([
+            [
                 row.buffer.clone(),
                 format!("{:.4}", row.seconds),
                 format!("{:.2}", row.speed),
@@ -184,14 +164,9 @@ impl TuneReport {
                 row.calls_left.map(count).unwrap_or_default(),
                 // What was measured is marked below.
                 if self.settings.is_empty() { self.mark(&row.buffer) } else { "" }.to_string(),
-            ]);
-        }
-        for column in 1..5 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table
+            ]
+        };
+        text::table(header, self.predicted.iter().map(line), 1..5)
     }
 
     fn mark(&self, buffer: &String) -> &'static str {
