@@ -235,18 +235,18 @@ fn asked(program: &Path) -> Finding {
 }
 
 fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
-    let Counts { made, left } = counts;
+    let Counts { requested, made } = counts;
     if counts.are_fewer() {
-        let says = format!("dd requested {made} calls; {left} were made");
+        let says = format!("dd requested {requested} calls; {made} were made");
         return Finding::ok(Part::Run, name, says);
     }
     let why = match trial.notes.as_slice() {
         [] => "no reason is known".to_owned(),
         notes => notes.join("; "),
     };
-    let says = match made {
+    let says = match requested {
         0 => format!("not buffered: {why}"),
-        _ => format!("dd requested {made} calls; {left} were made: {why}"),
+        _ => format!("dd requested {requested} calls; {made} were made: {why}"),
     };
     Finding::lacks(Part::Run, name, says).mend(probe::mend_confinement())
 }

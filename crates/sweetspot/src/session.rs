@@ -5,6 +5,7 @@
 use crate::config::{Promise, Rule};
 use crate::home;
 use crate::probe;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -34,24 +35,29 @@ pub struct Settings {
     pub stdio: bool,
 }
 
-/// One file in the summary.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One file in the summary, also where that is data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSummary {
     pub path: String,
     /// The buffer in force, in the size grammar.
     pub buffer: String,
-    /// Calls that the program made, and system calls that were left of them.
-    pub calls_before: u64,
-    pub calls_after: u64,
+    /// Reads, writes and seeks that the program requested, and system calls that were made for them.
+    #[serde(rename = "calls")]
+    pub requested: u64,
+    #[serde(rename = "calls_left")]
+    pub made: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
     /// Reads that a window answered, and writes that waited.
+    #[serde(skip)]
     pub buffered_calls: u64,
-    /// The sizes that were chosen, and what calls cost there, in plain words.
-    pub chosen: Vec<String>,
     /// Calls that passed through, and each reason.
-    pub passed_calls: u64,
-    pub reasons: Vec<&'static str>,
+    #[serde(alias = "straight_calls")]
+    pub passed_through_calls: u64,
+    pub reasons: Vec<String>,
+    /// The sizes that were chosen, and what calls cost there, in plain words.
+    #[serde(default)]
+    pub chosen: Vec<String>,
 }
 
 /// What was learned while the program ran.
@@ -88,11 +94,11 @@ impl Summary {
         if is_buffered || self.processes.is_none_or(|processes| processes == 0) {
             return None;
         }
-        let busiest = self.files.iter().max_by_key(|file| file.calls_before);
+        let busiest = self.files.iter().max_by_key(|file| file.requested);
         let of_file = busiest.and_then(|file| file.reasons.first());
         Some(match (self.unbuffered.first(), of_file) {
             (Some(why), _) => reason(*why, program),
-            (None, Some(reason)) => (*reason).to_owned(),
+            (None, Some(reason)) => reason.clone(),
             (None, None) if self.has_stdio => {
                 "its calls are made by C's stdio; try: --stdio".to_owned()
             }
@@ -291,14 +297,14 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
     FileSummary {
         path: String::from_utf8_lossy(&file.path).into_owned(),
         buffer: file.buffer.map_or_else(String::new, sweetspot_report::numbers::size),
-        calls_before: count(&[Hits, PassedReads, Appends, PassedWrites, Seeks]),
-        calls_after: count(&[Fills, PassedReads, Flushes, PassedWrites, KernelCalls]),
+        requested: count(&[Hits, PassedReads, Appends, PassedWrites, Seeks]),
+        made: count(&[Fills, PassedReads, Flushes, PassedWrites, KernelCalls]),
         read_bytes: count(&[HitBytes, PassedReadBytes]),
         written_bytes: count(&[AppendBytes, PassedWriteBytes]),
         buffered_calls: count(&[Hits, Appends]),
+        passed_through_calls: count(&[PassedReads, PassedWrites]),
+        reasons: file.why.iter().map(|why| why.text().to_owned()).collect(),
         chosen: chosen(file),
-        passed_calls: count(&[PassedReads, PassedWrites]),
-        reasons: file.why.iter().map(|why| why.text()).collect(),
     }
 }
 

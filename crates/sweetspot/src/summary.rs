@@ -11,7 +11,6 @@ use crate::failure::Failure;
 use crate::origin;
 use crate::reach::Reach;
 use crate::session::{FileSummary, Summary};
-use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,6 +22,7 @@ use sweetspot_report::origin::Origin;
 use sweetspot_report::profile::data;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::{BUFFERED_NO, NOTE, calls};
+use sweetspot_report::text;
 
 pub use target::Target;
 
@@ -89,27 +89,7 @@ pub struct Record {
     /// Processes that loaded the library; none: not known.
     pub processes: Option<u32>,
     pub notes: Vec<String>,
-    pub files: Vec<FileRecord>,
-}
-
-/// One file in a [`Record`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FileRecord {
-    pub path: String,
-    /// The size in force for it.
-    pub buffer: String,
-    /// Reads, writes and seeks that the program made, and system calls that were left of them.
-    pub calls: u64,
-    pub calls_left: u64,
-    pub read_bytes: u64,
-    pub written_bytes: u64,
-    /// Calls that passed through, and why.
-    #[serde(alias = "straight_calls")]
-    pub passed_through_calls: u64,
-    pub reasons: Vec<String>,
-    /// The sizes that were chosen, and what calls cost there.
-    #[serde(default)]
-    pub chosen: Vec<String>,
+    pub files: Vec<FileSummary>,
 }
 
 impl Record {
@@ -191,7 +171,7 @@ impl Preview {
         }
         if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
             let _ = writeln!(text, "{}", total(&learned.files));
-            let _ = writeln!(text, "\n{}", table(&learned.files).trim_fmt());
+            let _ = writeln!(text, "\n{}", table(&learned.files));
             text += &chosen(&learned.files);
         }
         text
@@ -201,17 +181,6 @@ impl Preview {
     fn record(&self, ran: &Ran<'_>, origin: Origin) -> Record {
         let learned = ran.learned.cloned().unwrap_or_default();
         let inactive = self.inactive(ran);
-        let file = |file: FileSummary| FileRecord {
-            path: file.path,
-            buffer: file.buffer,
-            calls: file.calls_before,
-            calls_left: file.calls_after,
-            read_bytes: file.read_bytes,
-            written_bytes: file.written_bytes,
-            passed_through_calls: file.passed_calls,
-            reasons: file.reasons.into_iter().map(str::to_owned).collect(),
-            chosen: file.chosen,
-        };
         Record {
             sweetspot_summary: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -224,7 +193,7 @@ impl Preview {
             rules: self.rules().map(|path| path.display().to_string()),
             processes: learned.processes,
             notes: learned.notes(ran.program),
-            files: learned.files.into_iter().map(file).collect(),
+            files: learned.files,
         }
     }
 
@@ -264,7 +233,7 @@ impl Preview {
 
 fn total(files: &[FileSummary]) -> String {
     let sum = |of: fn(&FileSummary) -> u64| data::total(files.iter().map(of));
-    calls(sum(|file| file.calls_before), sum(|file| file.calls_after))
+    calls(sum(|file| file.requested), sum(|file| file.made))
 }
 
 fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
@@ -283,7 +252,7 @@ const CHOSEN_MAX: usize = 16;
 /// Which sizes were chosen, and why.
 fn chosen(files: &[FileSummary]) -> String {
     let mut busiest: Vec<_> = files.iter().filter(|file| !file.chosen.is_empty()).collect();
-    busiest.sort_by_key(|file| std::cmp::Reverse(file.calls_before));
+    busiest.sort_by_key(|file| std::cmp::Reverse(file.requested));
     let mut text = String::new();
     for file in busiest.into_iter().take(CHOSEN_MAX) {
         for chosen in &file.chosen {
@@ -294,39 +263,25 @@ fn chosen(files: &[FileSummary]) -> String {
     text
 }
 
-fn table(files: &[FileSummary]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header([
-        "file",
-        "buffer",
-        "calls",
-        "made",
-        "read",
-        "written",
-        "passed through",
-    ]);
-    for file in files {
-        let passed = match file.passed_calls {
+fn table(files: &[FileSummary]) -> String {
+    let header = ["file", "buffer", "calls", "made", "read", "written", "passed through"];
+    let row = |file: &FileSummary| {
+        let passed = match file.passed_through_calls {
             0 => String::new(),
             calls if file.reasons.is_empty() => format!("{calls}: before it had earned its buffer"),
             calls => format!("{calls}: {}", file.reasons.join("; ")),
         };
-        table.add_row([
+        [
             shown(&file.path),
             file.buffer.clone(),
-            file.calls_before.to_string(),
-            file.calls_after.to_string(),
+            file.requested.to_string(),
+            file.made.to_string(),
             file.read_bytes.to_string(),
             file.written_bytes.to_string(),
             passed,
-        ]);
-    }
-    for column in 2..6 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+        ]
+    };
+    text::table(header, files.iter().map(row), 2..6)
 }
 
 #[cfg(test)]

@@ -28,15 +28,15 @@ const RECORD_BYTES: usize = 200;
 /// Enough for a buffer to show. The guard starts beside the program, and on a busy machine the first
 /// copy may have ended before it answers; so a copy without any other reason is tried again, at more length.
 const RECORDS: [usize; 3] = [5_000, 50_000, 500_000];
-/// A file is called buffered where at most one call in so many is left.
-const CALLS_PER_LEFT_MIN: u64 = 4;
+/// A file is called buffered where at most one call in so many is made.
+const CALLS_PER_MADE_MIN: u64 = 4;
 
 /// What was seen.
 #[derive(Default)]
 pub struct Trial {
     /// What ran.
     pub program: PathBuf,
-    /// Calls that the program made on its input, and that were left of them.
+    /// Calls on its input.
     pub reads: Counts,
     pub writes: Counts,
     /// Why calls passed through, and what else the reader must know.
@@ -51,21 +51,20 @@ impl Trial {
     }
 }
 
-/// Calls of the program, and system calls that were left of them.
+/// Calls that the program requested, and system calls that were made for them.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
+    pub requested: u64,
     pub made: u64,
-    pub left: u64,
 }
 
 impl Counts {
     pub fn are_fewer(self) -> bool {
-        self.made > 0 && self.left * CALLS_PER_LEFT_MIN <= self.made
+        self.requested > 0 && self.made * CALLS_PER_MADE_MIN <= self.requested
     }
 
     fn of(file: Option<&FileSummary>) -> Counts {
-        let counts =
-            |file: &FileSummary| Counts { made: file.calls_before, left: file.calls_after };
+        let counts = |file: &FileSummary| Counts { requested: file.requested, made: file.made };
         file.map(counts).unwrap_or_default()
     }
 }
@@ -108,18 +107,18 @@ fn copy(program: &Path, library: &Path, folder: &Path, records: usize) -> Result
     let mut session = RunSession::create(&settings);
     session.start_guard();
     let ended = start(program, library, &session, folder);
-    let seen = ended.map(|(pid, left)| {
+    let seen = ended.map(|(pid, made)| {
         session.finish(pid);
-        (left, session.summary())
+        (made, session.summary())
     });
     session.remove_if_unguarded();
-    let (left, summary) = seen.map_err(|error| failed("it cannot be run", &error))?;
+    let (made, summary) = seen.map_err(|error| failed("it cannot be run", &error))?;
     compare(folder)?;
     let mut trial = judge(&summary, program);
-    if let Some([reads, writes]) = left {
-        let made = records as u64;
-        trial.reads = Counts { made, left: reads };
-        trial.writes = Counts { made, left: writes };
+    if let Some([reads, writes]) = made {
+        let requested = records as u64;
+        trial.reads = Counts { requested, made: reads };
+        trial.writes = Counts { requested, made: writes };
     }
     Ok(trial)
 }
@@ -200,11 +199,9 @@ fn judge(summary: &Summary, program: &Path) -> Trial {
     if summary.processes == Some(0) {
         notes.insert(0, "the dynamic linker has not loaded the library".to_owned());
     }
-    let is_expected = |reason: &&str| reason.starts_with("before it had earned");
-    let reasons = [input, output].into_iter().flatten().flat_map(|file| &file.reasons);
-    for reason in reasons.filter(|reason| !is_expected(reason)) {
+    for reason in [input, output].into_iter().flatten().flat_map(|file| &file.reasons) {
         if !notes.iter().any(|note| note.contains(reason)) {
-            notes.push((*reason).to_owned());
+            notes.push(reason.clone());
         }
     }
     Trial {
@@ -221,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_guard_that_was_late_is_given_a_longer_copy() {
-        let [few, all] = [Counts { made: 5000, left: 67 }, Counts { made: 5000, left: 5000 }];
+        let [few, all] = [67, 5000].map(|made| Counts { requested: 5000, made });
         let trial = |writes, notes: &[&str]| Trial {
             reads: few,
             writes,

@@ -2,6 +2,7 @@
 
 use super::{FileSum, Folder, Run, SCHEMA, Skipped, merge};
 use crate::failure::Failure;
+use crate::session::FileSummary;
 use crate::summary::{self, Record};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -138,13 +139,13 @@ fn parse<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, String> {
 }
 
 fn of_summary(file: String, record: Record) -> Run {
-    let sum = |of: fn(&summary::FileRecord) -> u64| data::total(record.files.iter().map(of));
-    let (calls, calls_left) = (sum(|file| file.calls), Some(sum(|file| file.calls_left)));
+    let sum = |of: fn(&FileSummary) -> u64| data::total(record.files.iter().map(of));
+    let (calls, calls_left) = (sum(|file| file.requested), Some(sum(|file| file.made)));
     let (read_bytes, written_bytes) = (sum(|file| file.read_bytes), sum(|file| file.written_bytes));
     let files = record.files.into_iter().map(|file| FileSum {
         path: file.path,
-        calls: file.calls,
-        calls_left: Some(file.calls_left),
+        calls: file.requested,
+        calls_left: Some(file.made),
         read_bytes: file.read_bytes,
         written_bytes: file.written_bytes,
         ..FileSum::default()

@@ -7,14 +7,14 @@ fn says_what_was_buffered_and_what_was_not() {
     let file = FileSummary {
         path: "/data/in.dat".to_string(),
         buffer: "auto".to_string(),
-        calls_before: 1000,
-        calls_after: 4,
+        requested: 1000,
+        made: 4,
         read_bytes: 200_000,
         written_bytes: 0,
         buffered_calls: 936,
         chosen: vec!["64 KiB: a call costs 0.9 us here".to_owned()],
-        passed_calls: 64,
-        reasons: vec!["too few calls to be worth it", "mapped into memory"],
+        passed_through_calls: 64,
+        reasons: ["too few calls to be worth it", "mapped into memory"].map(str::to_owned).to_vec(),
     };
     let files = vec![file];
     let learned = Summary { processes: Some(2), files, ..Summary::default() };
@@ -31,7 +31,7 @@ fn says_what_was_buffered_and_what_was_not() {
         let text = report.text(&ran);
         let record = report.record(&ran, Origin::default());
         let again: Record = serde_json::from_str(&record.text()).unwrap();
-        assert_eq!(again, record);
+        assert_eq!(again.text(), record.text());
         assert_eq!(record.inactive.is_some(), text.contains(BUFFERED_NO));
         assert_eq!(record.files.len(), learned.map_or(0, |learned| learned.files.len()));
         assert!(text.starts_with(TITLE));
