@@ -17,8 +17,8 @@ mod session;
 pub mod stored;
 
 use crate::arguments::Bench;
-use crate::experiment::Interrupts;
 use crate::failure::{Failure, say};
+use crate::interrupts::Interrupts;
 use crate::print::print;
 use data::{Inventory, Proof};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -15,17 +15,13 @@ mod trial;
 
 use crate::arguments::Doctor;
 use crate::environment::{self, is_switched_off};
-use crate::experiment::is_ignored;
 use crate::failure::Failure;
+use crate::interrupts::Asked;
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Answer, Calls};
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::{flag, low_level};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sweetspot_lab::environment::Environment;
 use sweetspot_report::shown::shown;
 use trial::{Counts, Trial};
@@ -116,15 +112,16 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
     let here = Some(std::env::temp_dir()).filter(|folder| folder.is_dir());
     let here = here.unwrap_or_else(|| "/".into());
     let environment = Environment::of(&here, &[]).map_err(crate::experiment::lab)?;
-    let ends = Ends::watch();
+    // An end comes between two parts, when their folders are gone.
+    let asked = Asked::watch()?;
     // First, while this process has one thread: a guard is started.
     let (mut findings, sentence) = running();
-    ends.here_if_asked();
+    asked.end_if_so();
     findings.extend(machine::for_run());
     findings.extend(machine::for_experiments(&environment));
-    ends.here_if_asked();
+    asked.end_if_so();
     findings.extend(programs::findings());
-    ends.here_if_asked();
+    asked.end_if_so();
     findings.extend(machine::yours());
     let report = DoctorReport {
         schema_version: SCHEMA_VERSION,
@@ -142,30 +139,6 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
     };
     crate::print::print(&text)?;
     Ok(if report.run_works { 0 } else { STATUS_CANNOT_RUN })
-}
-
-/// Somebody wants an end. It comes between two parts, when their folders are gone. A thread that listens would
-/// be one too many for the trial.
-struct Ends(Arc<AtomicUsize>);
-
-impl Ends {
-    fn watch() -> Ends {
-        let asked = Arc::default();
-        for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)) {
-            // Without it an interrupted one leaves its folders to the next one.
-            let _ =
-                flag::register_usize(signal, Arc::clone(&asked), signal.cast_unsigned() as usize);
-        }
-        Ends(asked)
-    }
-
-    /// Ends this process as the signal would have, if there was one.
-    fn here_if_asked(&self) {
-        let signal = self.0.load(Relaxed);
-        if signal > 0 {
-            let _ = low_level::emulate_default_handler(signal as i32);
-        }
-    }
 }
 
 const EVERYTHING: &str = "Programs can be run here: their reads and writes are buffered.";

@@ -1,15 +1,11 @@
-//! What `tune` and `bench` share: in what surroundings a session began, how it is interrupted, and
-//! how failures of an experiment are said.
+//! What `tune` and `bench` share: in what surroundings a session began, and how failures of an
+//! experiment are said.
 
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use sweetspot_core::environment as names;
 use sweetspot_lab::environment::Environment;
@@ -45,59 +41,6 @@ pub fn tail(path: &Path) -> String {
 pub fn seed_by_lot() -> u64 {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_epoch.map_or(0, |time| time.as_secs())
-}
-
-/// Somebody may want an end: by Ctrl-C, by SIGTERM, or by SIGHUP when the terminal goes.
-pub struct Interrupts {
-    /// Set by the first one: the current run is to be the last.
-    pub asked: Arc<AtomicBool>,
-    scratches: Arc<Mutex<Vec<PathBuf>>>,
-}
-
-impl Interrupts {
-    /// Listens from now on. The second one removes the scratch folders and ends this process; the launcher then
-    /// ends the run. To be called before there are any.
-    ///
-    /// # Errors
-    /// Where the system does not let it.
-    pub fn watch() -> Result<Interrupts, Failure> {
-        let (asked, scratches) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
-        // Under `nohup` the terminal's end is to be ignored.
-        let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-        let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))
-            .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
-        let interrupts =
-            Interrupts { asked: Arc::clone(&asked), scratches: Arc::clone(&scratches) };
-        std::thread::spawn(move || {
-            for signal in signals.forever() {
-                if asked.swap(true, Relaxed) {
-                    let scratches: Vec<PathBuf> = lock(&scratches).clone();
-                    for scratch in scratches {
-                        let _ = std::fs::remove_dir_all(scratch);
-                    }
-                    std::process::exit(128 + signal);
-                }
-            }
-        });
-        Ok(interrupts)
-    }
-
-    /// Folders that are in nobody's way later.
-    pub fn remove_at_end(&self, scratches: impl IntoIterator<Item = PathBuf>) {
-        lock(&self.scratches).extend(scratches);
-    }
-}
-
-fn lock(scratches: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
-    scratches.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether this process was started with a signal ignored.
-pub fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    ignored.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
 /// In what surroundings a session began; it only goes on in the same.

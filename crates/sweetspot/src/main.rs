@@ -18,6 +18,7 @@ mod failure;
 mod generate;
 mod home;
 mod inherited;
+mod interrupts;
 mod ladder;
 mod merge;
 mod named;
@@ -59,7 +60,7 @@ fn looks_at_processes(verb: &Verb) -> bool {
 /// end this process without a word. What it starts has the signal as ever.
 fn say_what_is_too_large(verb: &Verb) {
     let makes_files = looks_at_processes(verb) || matches!(verb, Verb::Verify(_));
-    if makes_files && !experiment::is_ignored(SIGXFSZ) {
+    if makes_files && !interrupts::is_ignored(SIGXFSZ) {
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     }
 }

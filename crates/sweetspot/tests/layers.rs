@@ -22,7 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
 /// The command line, from the lowest layer up. A module imports only from layers below its own.
 const COMMAND_LINE: &[&[&str]] = &[
     &["failure", "environment", "home", "ladder"],
-    &["print", "inherited", "named", "own", "seen"],
+    &["print", "inherited", "interrupts", "named", "own", "seen"],
     &["arguments", "buffer", "preload", "resolve", "origin", "experiment"],
     &["config", "reach"],
     &["probe", "recover"],

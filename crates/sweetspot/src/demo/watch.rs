@@ -1,7 +1,7 @@
 //! Removes the folder of the demo when it is interrupted, and ends by the same signal.
 
+use crate::interrupts::heeded;
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -19,12 +19,8 @@ impl Watch {
         let watch = Watch { interrupted: Arc::default(), child: Arc::default() };
         let (interrupted, child) = (watch.interrupted.clone(), watch.child.clone());
         let folder = folder.to_path_buf();
-        let ignored = ignored_signals();
-        let wanted = [SIGHUP, SIGINT, SIGTERM]
-            .into_iter()
-            .filter(|signal| ignored & (1 << (signal - 1)) == 0);
         // Without it an interrupted demo leaves its folder; no reason not to start.
-        let Ok(mut signals) = Signals::new(wanted) else { return watch };
+        let Ok(mut signals) = Signals::new(heeded()) else { return watch };
         std::thread::spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
             interrupted.store(true, SeqCst);
@@ -58,11 +54,4 @@ impl Watch {
             std::thread::park();
         }
     }
-}
-
-/// Signals that the caller ignores (`nohup`, a job in the background) stay ignored.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

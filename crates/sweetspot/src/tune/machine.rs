@@ -6,8 +6,8 @@
 use super::{Kept, tune_command};
 use crate::arguments::Tune;
 use crate::config;
-use crate::experiment::Interrupts;
 use crate::failure::Failure;
+use crate::interrupts::Interrupts;
 use crate::preload;
 use std::io::Write;
 use std::path::Path;

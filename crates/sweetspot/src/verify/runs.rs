@@ -4,6 +4,7 @@ use crate::arguments::Verify;
 use crate::failure::{Failure, STATUS_OWN, say};
 use crate::home;
 use crate::inherited;
+use crate::interrupts::Asked;
 use crate::own;
 use crate::reach::{self};
 use crate::verify::compare::{Elsewhere, Outcome};
@@ -12,7 +13,6 @@ use crate::verify::place::{Seen, WatchedFolders};
 use crate::verify::{END_PATIENCE, INPUT_PATIENCE, LOOK, TICK, cannot_compare, files, place};
 use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
@@ -41,7 +41,7 @@ pub(super) struct Runs<'a> {
     /// Where there is no sandbox: what is looked at before and after.
     pub(super) place: Option<WatchedFolders>,
     input: Input,
-    pub(super) interrupted: Arc<AtomicBool>,
+    asked: Asked,
     bar: ProgressBar,
     count: usize,
 }
@@ -56,11 +56,7 @@ impl<'a> Runs<'a> {
                 Isolation::Overlays
             }
         };
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .map_err(|error| Failure::own(format!("signal handlers: {error}")))?;
-        }
+        let asked = Asked::watch()?;
         let sandbox = Sandbox::new(&Wanted {
             isolation,
             command: &arguments.command,
@@ -76,12 +72,12 @@ impl<'a> Runs<'a> {
         let input = Input::take(&sandbox)?;
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
-        Ok(Runs { arguments, rules, sandbox, place, input, interrupted, bar, count: 0 })
+        Ok(Runs { arguments, rules, sandbox, place, input, asked, bar, count: 0 })
     }
 
     /// Runs the command once more and looks at all that it did.
     pub(super) fn run(&mut self, way: &Way) -> Result<Outcome, Failure> {
-        if self.interrupted.load(Relaxed) {
+        if self.asked.is_so() {
             return Err(self.interruption());
         }
         self.count += 1;
@@ -193,7 +189,7 @@ impl<'a> Runs<'a> {
     fn wait(&self, mut child: Child) -> Result<(), Failure> {
         loop {
             let ended = child.try_wait();
-            if self.interrupted.load(Relaxed) {
+            if self.asked.is_so() {
                 self.end(&mut child);
                 return Err(self.interruption());
             }

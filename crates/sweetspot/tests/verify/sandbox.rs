@@ -1,6 +1,7 @@
 //! The sandbox: nothing of the user's is touched, whatever the command does, and nothing is left.
 
 use super::*;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A descriptor leads around every overlay: what is written by `/dev/stdin` must not reach the file.
 #[test]
@@ -202,27 +203,44 @@ fn where_shared_memory_is_full_nothing_runs() {
     said(&output, 0, &["no room in /dev/shm", "status 2\n", "mine\n"]);
 }
 
-#[test]
-fn interrupted_it_leaves_nothing() {
-    let place = Place::new(User::Ours);
+/// Sends a signal somewhere between the first mount and the end of the first run, and waits for the end.
+fn signalled(place: &Place, script: &str, ignored: &str, signal: Signal) -> Output {
     let disk = place.folder.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    let script = ["sh", "-c", "mkdir -m 0 closed; echo > out; exec sleep 60"];
     let options = ["--dir", &disk.display().to_string()];
-    let mut child = place.verify(&options, &script).stderr(Stdio::null()).spawn().unwrap();
+    let verify = place.verify(&options, &["sh", "-c", script]);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("trap '' {ignored}; exec \"$@\""), "sh"]);
+    command.arg(verify.get_program()).args(verify.get_args()).current_dir(place.work());
+    command.envs(verify.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let is_there = || fs::read_dir(&disk).unwrap().next().is_some();
     let started = Instant::now();
     while !is_there() && started.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Somewhere between the first mount and the end of the first run.
     std::thread::sleep(Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let output = child.wait_with_output().unwrap();
     assert!(started.elapsed() < PATIENCE, "it did not wait for the program");
     assert!(!is_there(), "its scratch folder is left");
+    output
+}
+
+#[test]
+fn interrupted_it_leaves_nothing() {
+    let place = Place::new(User::Ours);
+    let script = "mkdir -m 0 closed; echo > out; exec sleep 60";
+    said(&signalled(&place, script, "USR1", Signal::TERM), 2, &["interrupted"]);
     assert!(!place.work().join("out").exists());
+}
+
+/// `nohup` has it go on when the terminal goes.
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored() {
+    let place = Place::new(User::Ours);
+    let output = signalled(&place, "exec sleep 1", "HUP", Signal::HUP);
+    said(&output, 3, &["cannot tell: no file was read or written often enough\n"]);
 }
 
 /// What a run makes outside of all files is gone with it, and disks are out of its reach.
