@@ -3,7 +3,7 @@
 
 mod text;
 
-use crate::numbers::percent;
+use crate::numbers::{percent, three_digits};
 use crate::published::Published;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -14,7 +14,6 @@ use sweetspot_lab::paired::{Effect, Verdict};
 use sweetspot_lab::plan::{Check, Figure, Plan, Program};
 use sweetspot_lab::statistics::{self, Interval};
 use sweetspot_lab::store::{CellRun, Observed};
-pub use text::three_digits;
 
 /// The version of the JSON: a field that changes its meaning raises it.
 const SCHEMA: u32 = 1;
@@ -351,21 +350,6 @@ impl Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_three_digits() {
-        for (number, expected) in [
-            (0.0, "0"),
-            (0.001234, "0.00123"),
-            (0.1, "0.100"),
-            (1.0, "1.00"),
-            (12.345, "12.3"),
-            (123.4, "123"),
-            (123_456.0, "123456"),
-        ] {
-            assert_eq!(three_digits(number), expected);
-        }
-    }
 
     #[test]
     fn shares_as_people_say_them() {

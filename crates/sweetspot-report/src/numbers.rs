@@ -53,7 +53,7 @@ pub fn seconds(seconds: f64) -> String {
 }
 
 /// Three digits that count, at most two behind the point.
-fn three(value: f64) -> String {
+pub fn three(value: f64) -> String {
     match value {
         v if v >= 99.95 => format!("{v:.0}"),
         v if v >= 9.995 => format!("{v:.1}"),
@@ -74,6 +74,11 @@ pub fn files(number: u64) -> String {
 /// A share, with two digits behind the point where it has them: `2.5 %`.
 pub fn percent(share: f64) -> String {
     format!("{} %", (share * 10_000.0).round() / 100.0)
+}
+
+/// At least that share, in whole percents. What a ratio is off by for its last digit does not count.
+pub fn percent_at_least(share: f64) -> String {
+    format!("{:.0} %", (share * 100.0 - 1e-6).ceil())
 }
 
 /// The file's name, without its folder.
@@ -123,14 +128,18 @@ pub fn size(size: BufferSize) -> String {
     }
 }
 
-/// Three digits that count, no zeros after them.
-pub fn digits(value: f64) -> String {
+/// Three digits that count.
+pub fn three_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
     let before_point = value.abs().log10().floor() as i32 + 1;
-    let digits = usize::try_from(3 - before_point).unwrap_or(0).min(12);
-    let text = format!("{value:.digits$}");
+    format!("{value:.*}", usize::try_from(3 - before_point).unwrap_or(0).min(12))
+}
+
+/// Three digits that count, no zeros after them.
+pub fn digits(value: f64) -> String {
+    let text = three_digits(value);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
@@ -169,6 +178,18 @@ pub fn axis_count(value: f64) -> String {
     digits(value)
 }
 
+/// A number with at most four digits and a suffix.
+pub fn scaled(number: f64) -> String {
+    let suffixes = ["", "K", "M", "G", "T"];
+    let mut number = number;
+    let mut suffix = 0;
+    while number >= 9999.5 && suffix + 1 < suffixes.len() {
+        number /= 1000.0;
+        suffix += 1;
+    }
+    format!("{number:.0}{}", suffixes[suffix])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +211,21 @@ mod tests {
         check(ratio(1.07), "1.07");
         check(files(1), "1 file");
         assert_eq!((mean(20_971_520, 40_966), mean(7, 0)), (512, 7));
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (number, expected) in [
+            (0.0, "0"),
+            (0.001234, "0.00123"),
+            (0.1, "0.100"),
+            (1.0, "1.00"),
+            (12.345, "12.3"),
+            (123.4, "123"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(three_digits(number), expected);
+        }
     }
 
     #[test]
@@ -221,6 +257,17 @@ mod tests {
             assert_eq!(axis_size(value), expected);
         }
         assert_eq!(axis_count(12_000.0), "12k");
+    }
+
+    #[test]
+    fn numbers_in_four_digits() {
+        let check = |number: f64, expected: &str| assert_eq!(scaled(number), expected);
+        check(0.0, "0");
+        check(9999.0, "9999");
+        check(9999.6, "10K");
+        check(1_234_567.0, "1235K");
+        check(12_345_678.0, "12M");
+        check(2e16, "20000T");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use sweetspot_report::numbers::scaled;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_report::text;
@@ -276,18 +277,6 @@ fn cut(command: &str) -> String {
     line.chars().take(COMMAND_LETTERS_MAX).chain(" ...".chars()).collect()
 }
 
-/// A number with at most four digits and a suffix.
-fn scaled(number: f64) -> String {
-    let suffixes = ["", "K", "M", "G", "T"];
-    let mut number = number;
-    let mut suffix = 0;
-    while number >= 9999.5 && suffix + 1 < suffixes.len() {
-        number /= 1000.0;
-        suffix += 1;
-    }
-    format!("{number:.0}{}", suffixes[suffix])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,16 +309,5 @@ mod tests {
         assert_eq!(advice(&row(0.0, None)), "its transfers are large already");
         let obstacle = Some("a static program".to_owned());
         assert_eq!(advice(&Row { obstacle, ..row(0.4, None) }), "no: a static program");
-    }
-
-    #[test]
-    fn numbers() {
-        let check = |number: f64, expected: &str| assert_eq!(scaled(number), expected);
-        check(0.0, "0");
-        check(9999.0, "9999");
-        check(9999.6, "10K");
-        check(1_234_567.0, "1235K");
-        check(12_345_678.0, "12M");
-        check(2e16, "20000T");
     }
 }

@@ -1,20 +1,11 @@
 //! What `bench` found in words: sentences for claims, a table, how it was measured.
 
 use crate::bench::{BenchReport, Claimed, MIB, QUANTILES, Row, Stopped, verdict};
-use crate::numbers::percent;
+use crate::numbers::{percent, three_digits};
 use crate::text;
 use std::fmt::Write as _;
 use sweetspot_lab::matrix::{Judgement, NullControl, Shift};
 use sweetspot_lab::statistics::Interval;
-
-/// A number with three digits that count.
-pub fn three_digits(number: f64) -> String {
-    if number == 0.0 || !number.is_finite() {
-        return format!("{number}");
-    }
-    let before_point = number.abs().log10().floor() as i32 + 1;
-    format!("{number:.*}", usize::try_from(3 - before_point).unwrap_or(0))
-}
 
 impl BenchReport {
     /// Whether nothing is left that a resumed session could do.

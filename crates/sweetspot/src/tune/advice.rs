@@ -8,7 +8,7 @@ use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::questions::{self, Answer, Compared, Figure, Reply};
 use sweetspot_lab::search::{OFF, Plan, Setting};
 use sweetspot_lab::statistics::{self, Interval};
-use sweetspot_report::numbers::spoken;
+use sweetspot_report::numbers::{percent_at_least, spoken, three};
 
 /// More patience is not proposed to anyone: the advice serves.
 const PATIENCE_SENSIBLE: usize = 5;
@@ -34,7 +34,7 @@ impl Advice<'_> {
         match worth.reply {
             Reply::Yes => format!(
                 "Use `sweetspot run`: it is {} times as fast{}. {}",
-                times(worth.speed),
+                three(worth.speed),
                 interval(worth),
                 self.size()
             ),
@@ -42,9 +42,9 @@ impl Advice<'_> {
                 "Leave it as it is: `sweetspot run` {}{}.",
                 match worth.interval {
                     Some(Interval { high, .. }) if high < 1.0 / (1.0 + self.plan.within) =>
-                        format!("is slower here, {} times as fast", times(worth.speed)),
+                        format!("is slower here, {} times as fast", three(worth.speed)),
                     Some(Interval { high, .. }) if high > 1.005 =>
-                        format!("gains at most {} here", percent(high - 1.0)),
+                        format!("gains at most {} here", percent_at_least(high - 1.0)),
                     _ => "gains nothing here".to_string(),
                 },
                 interval(worth)
@@ -59,7 +59,7 @@ impl Advice<'_> {
             Figure::Wall => "Compared by wall time.".to_string(),
             Figure::Processor => format!(
                 "Compared by processor time, because wall time scattered by {} from pair to pair.",
-                percent(self.answer.scatter)
+                percent_at_least(self.answer.scatter)
             ),
         }
     }
@@ -80,20 +80,20 @@ impl Advice<'_> {
         match size.reply {
             Reply::Yes => format!(
                 "Set the size to {named}: that is {} times as fast as auto{}.",
-                times(size.speed),
+                three(size.speed),
                 interval(size)
             ),
             Reply::No => match size.interval {
                 Some(Interval { high, .. }) if high > 1.005 => format!(
                     "Set no size: auto is at most {} slower than {named}, the best size tried.",
-                    percent(high - 1.0)
+                    percent_at_least(high - 1.0)
                 ),
                 _ => format!("Set no size: auto is as fast as {named}, the best size tried."),
             },
             Reply::Open => format!(
                 "Set no size: auto is not shown to be slower than {named}, the best size tried (it takes {} \
                  times as long{}).{}",
-                times(size.speed),
+                three(size.speed),
                 between(size),
                 self.more(size)
             ),
@@ -113,7 +113,7 @@ impl Advice<'_> {
              fast{}).{}",
             worth.faster_in,
             worth.pairs,
-            times(worth.speed),
+            three(worth.speed),
             between(worth),
             self.more(worth)
         )
@@ -152,7 +152,7 @@ impl Advice<'_> {
 fn interval(compared: &Compared) -> String {
     match compared.interval {
         Some(Interval { low, high }) => {
-            format!(" (95 % interval {} to {}, {} pairs)", times(low), times(high), compared.pairs)
+            format!(" (95 % interval {} to {}, {} pairs)", three(low), three(high), compared.pairs)
         }
         None => String::new(),
     }
@@ -160,22 +160,8 @@ fn interval(compared: &Compared) -> String {
 
 /// `, 0.95 to 1.80`.
 fn between(compared: &Compared) -> String {
-    let both = |Interval { low, high }| format!(", {} to {}", times(low), times(high));
+    let both = |Interval { low, high }| format!(", {} to {}", three(low), three(high));
     compared.interval.map_or_else(String::new, both)
-}
-
-/// A ratio with three digits.
-fn times(ratio: f64) -> String {
-    match ratio {
-        100.0.. => format!("{ratio:.0}"),
-        10.0.. => format!("{ratio:.1}"),
-        _ => format!("{ratio:.2}"),
-    }
-}
-
-/// At least that share, in whole percents. What a ratio is off by for its last digit does not count.
-fn percent(share: f64) -> String {
-    format!("{:.0} %", (share * 100.0 - 1e-6).ceil())
 }
 
 #[cfg(test)]
