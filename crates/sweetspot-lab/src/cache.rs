@@ -114,13 +114,6 @@ pub fn has_cachestat() -> bool {
     })
 }
 
-/// Drops all clean pages, folders and inodes of the whole machine. Only root may.
-pub fn drop_all() -> Result<(), Error> {
-    const SWITCH: &str = "/proc/sys/vm/drop_caches";
-    rustix::fs::sync();
-    std::fs::write(SWITCH, "3").map_err(Error::system("write", SWITCH))
-}
-
 fn residency(file: &File) -> io::Result<u64> {
     let pages = match sys::cached_pages(file) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => sys::mapped_pages(file)?,

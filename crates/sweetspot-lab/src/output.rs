@@ -13,6 +13,13 @@ use std::{
 pub struct Hash(Sha256);
 
 impl Hash {
+    /// The hash of bytes, in hexadecimal digits.
+    pub fn of(bytes: &[u8]) -> String {
+        let mut hash = Hash::default();
+        hash.add(bytes);
+        hash.text()
+    }
+
     /// Adds bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);

@@ -293,12 +293,12 @@ impl Sandbox {
 
     /// Whether the disk on which the runs write is full.
     pub fn is_full(&self) -> bool {
-        free_bytes(self.scratch.path()).is_some_and(|free| free < FREE_BYTES_MIN)
+        self.free_bytes().is_some_and(|free| free < FREE_BYTES_MIN)
     }
 
     /// Bytes that are free for what the runs write.
     pub fn free_bytes(&self) -> Option<u64> {
-        free_bytes(self.scratch.path())
+        free_bytes(self.scratch.path()).ok()
     }
 
     /// Removes what a run left.
@@ -343,7 +343,11 @@ fn places(folder: Option<&Path>) -> Vec<PathBuf> {
     variable.map(PathBuf::from).into_iter().chain(usual).collect()
 }
 
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let room = rustix::fs::statvfs(folder).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
+/// How much there is room for in a folder.
+///
+/// # Errors
+/// Where the system does not tell.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let room = rustix::fs::statvfs(folder)?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }

@@ -27,7 +27,7 @@ use sweetspot_lab::statistics::{self, Estimate, Interval};
 use sweetspot_report::numbers::{bytes, count};
 use sweetspot_report::shell;
 use sweetspot_report::shown::shown;
-use sweetspot_sandbox::Scratch;
+use sweetspot_sandbox::{Scratch, free_bytes};
 use watch::Watch;
 
 const SOURCE: &str = include_str!("demo/seqcopy.cob");
@@ -125,9 +125,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
 
 fn check_room(folder: &Path, wanted: u64) -> Result<(), Failure> {
     let shown = shown(folder.parent().unwrap_or(folder));
-    let room = rustix::fs::statvfs(folder)
-        .map_err(|error| failure(format!("{shown}: {}", std::io::Error::from(error))))?;
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    let free = free_bytes(folder).map_err(|error| failure(format!("{shown}: {error}")))?;
     if free < wanted {
         return Err(failure(format!(
             "{shown}: {} are free, the demo needs {}",

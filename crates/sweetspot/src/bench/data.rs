@@ -281,9 +281,7 @@ fn run(wanted: &Wanted, place: &Workspace, content: &Path) -> Result<(), Failure
 /// # Errors
 /// Where the system does not tell.
 pub fn free_bytes(folder: &Path) -> Result<u64, Failure> {
-    let found = rustix::fs::statvfs(folder).map_err(std::io::Error::from);
-    let found = found.map_err(cannot("look at", folder))?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    sweetspot_sandbox::free_bytes(folder).map_err(cannot("look at", folder))
 }
 
 /// What there is of a data set in `folder`.

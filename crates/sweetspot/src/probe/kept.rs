@@ -12,7 +12,6 @@ use crate::home;
 use crate::preload;
 use crate::reach::{self, Executable};
 use rustix::fs::{Mode, OFlags};
-use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -21,6 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment as names;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
+use sweetspot_lab::output::Hash;
 
 /// The folder, in the user's cache folder.
 const FOLDER: &str = "buffered";
@@ -70,8 +70,8 @@ impl Facts {
         let _ = writeln!(facts, "{} {:?}", memory.f_blocks, memory.f_flag);
         // The guard of process 1 would die with it.
         let _ = writeln!(facts, "{}", std::process::id() == 1);
-        let place = folder()?.join(&hash(file.as_os_str().as_bytes())[..NAME_LETTERS]);
-        Some(Facts { place, hash: hash(facts.as_bytes()) })
+        let place = folder()?.join(&Hash::of(file.as_os_str().as_bytes())[..NAME_LETTERS]);
+        Some(Facts { place, hash: Hash::of(facts.as_bytes()) })
     }
 
     /// Whether this very program has been buffered in all these circumstances.
@@ -122,13 +122,6 @@ fn identity(file: &Path) -> Option<[i64; 5]> {
     Some([data.dev() as i64, data.ino() as i64, data.len() as i64, times[0], times[1]])
 }
 
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,7 +132,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let facts =
             |hash: &str| Facts { place: folder.path().join("new/place"), hash: hash.into() };
-        let (known, other) = (facts(&hash(b"known")), facts(&hash(b"other")));
+        let (known, other) = (facts(&Hash::of(b"known")), facts(&Hash::of(b"other")));
         assert!(!known.are_known());
         known.keep();
         assert!(known.are_known() && !other.are_known());

@@ -166,9 +166,8 @@ pub fn generate(folder: &Path, options: &Options<'_>) -> Result<Made, Failure> {
 }
 
 fn check_room(folder: &Path, name: &str, needed_bytes: u64) -> Result<(), Failure> {
-    let room =
-        rustix::fs::statvfs(folder).map_err(|errno| system("look at", name)(errno.into()))?;
-    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize).saturating_sub(SPARE_BYTES);
+    let free_bytes = sweetspot_sandbox::free_bytes(folder).map_err(system("look at", name))?;
+    let free_bytes = free_bytes.saturating_sub(SPARE_BYTES);
     if needed_bytes > free_bytes {
         let what = format!("{needed_bytes} bytes are needed, {free_bytes} may be used");
         let failure = Failure::own(format!("cannot generate in {name}: {what}"));

@@ -5,11 +5,10 @@ use crate::failure::Failure;
 use crate::print::print;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use sweetspot_lab::output::Hash;
 
 /// What was done, as it is told to programs.
 pub struct Outcome {
@@ -45,7 +44,7 @@ impl Outcome {
     pub fn show(&mut self, json: bool, said: Option<&str>) -> Result<(), Failure> {
         let text = if json {
             if let Some(made) = self.made.take() {
-                self.set("hash", hash(&made).ok());
+                self.set("hash", hash(&made));
             }
             Value::Object(std::mem::take(&mut self.fields)).to_string()
         } else {
@@ -74,22 +73,19 @@ fn peak_memory_bytes() -> Option<u64> {
 }
 
 /// The hash of a file, or of all files of a folder one after another in the order of their names.
-fn hash(path: &Path) -> io::Result<String> {
+fn hash(path: &Path) -> Option<String> {
     let mut files = vec![path.to_path_buf()];
     if path.is_dir() {
-        files = path.read_dir()?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        let entries = path.read_dir().ok()?;
+        files = entries.map(|entry| Some(entry.ok()?.path())).collect::<Option<_>>()?;
         files.retain(|file| file.is_file());
         files.sort_unstable();
     }
-    let mut hash = Sha256::new();
-    for file in files {
-        if !file.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        io::copy(&mut File::open(file)?, &mut hash)?;
+    let mut hash = Hash::default();
+    for file in files.iter().map(|file| file.is_file().then_some(file)) {
+        hash.add_file(file?).ok()?;
     }
-    let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("sha256:{hex}"))
+    Some(format!("sha256:{}", hash.text()))
 }
 
 /// A progress bar on standard error, where that is a terminal.
