@@ -9,6 +9,7 @@ pub mod append;
 pub mod auto;
 pub mod cost;
 pub mod environment;
+pub mod file_systems;
 pub mod glob;
 pub mod learning;
 pub mod ledger;

@@ -28,6 +28,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use sweetspot_core::file_systems;
 use sweetspot_core::unwritten::Left;
 pub(crate) use waiting::{
     Epoll, Event, FUTEX_OWNER_DIED, Naps, copy_of, futex_wait, futex_wake, is_dead, is_no_more,
@@ -284,9 +285,7 @@ fn file_system(file: impl AsFd) -> io::Result<libc::statfs64> {
 /// Whether a server, here or elsewhere, keeps the times of a file: NFS, FUSE, 9P, CIFS, SMB, Ceph. What was written may
 /// change them later. Also where nobody tells.
 pub(crate) fn is_served(file: impl AsFd) -> bool {
-    const SERVED: [u64; 6] =
-        [0x6969, 0x6573_5546, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400];
-    file_system(file).map_or(true, |found| SERVED.contains(&(found.f_type as u64 & 0xffff_ffff)))
+    file_system(file).map_or(true, |found| file_systems::is_served(found.f_type as u64))
 }
 
 /// Bytes that are free for this user on the file system of `file`.

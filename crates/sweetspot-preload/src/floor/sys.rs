@@ -10,6 +10,7 @@
 
 use core::ops::Range;
 
+use sweetspot_core::file_systems::{self, FUSE, NFS};
 use sweetspot_core::unwritten::Left;
 
 mod flags;
@@ -194,17 +195,12 @@ impl FileSystem {
     /// Whether a server keeps the files, and what is written reaches it later: at a close, or when somebody
     /// asks for times.
     pub fn is_served_late(&self) -> bool {
-        const NFS: u64 = 0x6969;
         self.magic == NFS
     }
 
     /// Whether another process, here or elsewhere, serves its files.
     pub fn is_served(&self) -> bool {
-        const PLAN_9: u64 = 0x0102_1997;
-        const CIFS: u64 = 0xff53_4d42;
-        const SMB2: u64 = 0xfe53_4d42;
-        const CEPH: u64 = 0x00c3_6400;
-        self.is_fuse() || self.is_served_late() || [PLAN_9, CIFS, SMB2, CEPH].contains(&self.magic)
+        file_systems::is_served(self.magic)
     }
 
     /// Whether each read shows in the times of its files.
@@ -226,8 +222,6 @@ impl FileSystem {
         }
     }
 }
-
-const FUSE: u64 = 0x6573_5546;
 
 /// `fstatfs`.
 pub fn file_system(fd: i32) -> Option<FileSystem> {
