@@ -16,10 +16,8 @@
 
 use std::ffi::CStr;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read, Write as _};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +25,7 @@ use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::{DEVICES_MAX, Devices, Way};
 
 use crate::notes::make_folder;
-use crate::sys;
+use crate::own_file;
 
 /// The folder in each state folder, and the file in it.
 const FOLDER: &str = "costs";
@@ -153,20 +151,9 @@ pub fn prepare(states: &[PathBuf]) {
 
 /// Reads the file of the first state folder that has one of this user's, in this boot.
 fn find(states: &[PathBuf], boot: u64) -> Option<Vec<Known>> {
-    let mut file = folders(states).find_map(|folder| open_own(&folder.join(NAME)))?;
-    // One call, as each start of a program makes it: what is cut is malformed.
-    let mut bytes = [0; BYTES_MAX];
-    let len = file.read(&mut bytes).ok()?;
-    Here::new(boot).ok()?.read(std::str::from_utf8(&bytes[..len]).ok()?)
-}
-
-fn open_own(path: &Path) -> Option<File> {
-    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::from(sys::open(path, flags, 0).ok()?);
-    let found = file.metadata().ok()?;
-    let is_own =
-        found.is_file() && found.uid() == sys::effective_uid() && found.mode() & 0o022 == 0;
-    is_own.then_some(file)
+    let read = |folder: PathBuf| own_file::read(&folder.join(NAME), 0o022, BYTES_MAX);
+    // What is cut is malformed.
+    Here::new(boot).ok()?.read(&folders(states).find_map(read)?)
 }
 
 /// Puts what earlier runs have learned into a new ledger.
@@ -203,7 +190,11 @@ pub(crate) fn keep(states: &[PathBuf], boot: u64, devices: &Devices) {
     all.truncate(DEVICES_MAX);
     let Ok(here) = Here::new(boot) else { return };
     let text = here.text(&all);
-    let _ = folders(states).find(|folder| write(folder, &text).is_ok());
+    let write = |folder: &PathBuf| {
+        make_folder(folder)?;
+        own_file::replace(&folder.join(NAME), &text)
+    };
+    let _ = folders(states).find(|folder| write(folder).is_ok());
 }
 
 fn learned(device: &sweetspot_core::ledger::Device) -> Option<Known> {
@@ -212,22 +203,10 @@ fn learned(device: &sweetspot_core::ledger::Device) -> Option<Known> {
     (known.device != 0 && costs.iter().any(Option::is_some)).then_some(known)
 }
 
-fn write(folder: &Path, text: &str) -> io::Result<()> {
-    make_folder(folder)?;
-    let new = folder.join(format!("{NAME}.{:016x}", sys::random()?));
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let mut file = File::from(sys::open(&new, flags, 0o600)?);
-    let written = file.write_all(text.as_bytes());
-    let renamed = written.and_then(|()| std::fs::rename(&new, folder.join(NAME)));
-    renamed.inspect_err(|_| {
-        let _ = std::fs::remove_file(&new);
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::sync::atomic::AtomicU64;
     use sweetspot_core::ledger::Device;
 

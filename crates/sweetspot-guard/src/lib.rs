@@ -68,6 +68,7 @@ mod identity;
 mod memory;
 pub mod notes;
 pub mod observation;
+pub mod own_file;
 pub mod probe;
 pub mod process;
 mod quiet;

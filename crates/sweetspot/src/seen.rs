@@ -11,17 +11,17 @@
 //! Not here: who else may change the file, which is asked before each use (`preload`).
 
 use crate::home;
-use rustix::fs::{Mode, OFlags};
-use std::fs::{File, Metadata};
-use std::io::{Read, Write};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
-use sweetspot_guard::costs;
+use sweetspot_guard::{costs, own_file};
 
 const NAME: &str = "library";
 /// Several builds may be in use, each with a library of its own.
 const LINES_MAX: usize = 8;
+/// Rights of others that a note or its folder must not have.
+const WRITTEN_BY_OTHERS: u32 = 0o022;
 /// More than they ever take.
 const BYTES_MAX: usize = 2048;
 /// A file that was changed a moment ago may be changed again without another time.
@@ -62,36 +62,20 @@ pub fn note(hash: &str, library: &Metadata) {
     for line in older.lines().take(LINES_MAX - 1) {
         text.extend([line, "\n"]);
     }
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".library-").tempfile_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(folder.join(NAME))?;
-        Ok(())
-    };
-    let _ = write();
+    let _ = own_file::replace(&folder.join(NAME), &text);
 }
 
 fn folders() -> Vec<PathBuf> {
     costs::folders(&home::notes()).collect()
 }
 
+/// A line that is cut is not believed.
 fn read_first(folders: &[PathBuf]) -> Option<String> {
-    folders.iter().find_map(|folder| read_own(&folder.join(NAME)))
-}
-
-/// In one call, as each start makes it: a line that is cut is not believed.
-fn read_own(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let found = file.metadata().ok()?;
-    if !found.is_file() || !is_ours_alone(&found) {
-        return None;
-    }
-    let mut bytes = [0; BYTES_MAX];
-    let len = file.read(&mut bytes).ok()?;
-    String::from_utf8(bytes[..len].to_vec()).ok()
+    folders
+        .iter()
+        .find_map(|folder| own_file::read(&folder.join(NAME), WRITTEN_BY_OTHERS, BYTES_MAX))
 }
 
 fn is_ours_alone(found: &Metadata) -> bool {
-    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
+    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & WRITTEN_BY_OTHERS == 0
 }

@@ -11,14 +11,13 @@ use crate::environment::Environment;
 use crate::home;
 use crate::preload;
 use crate::reach::{self, Executable};
-use rustix::fs::{Mode, OFlags};
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment as names;
+use sweetspot_guard::own_file;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::output::Hash;
 
@@ -76,19 +75,15 @@ impl Facts {
 
     /// Whether this very program has been buffered in all these circumstances.
     pub fn are_known(&self) -> bool {
-        read(&self.place).is_some_and(|hash| hash == self.hash)
+        let known = own_file::read(&self.place, 0o077, HASH_LETTERS + 1);
+        known.is_some_and(|hash| hash == self.hash)
     }
 
     /// Keeps it. Where that cannot be, it will be asked again.
     pub fn keep(&self) {
         let folder = self.place.parent().unwrap_or(Path::new("."));
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        let written = made.and_then(|()| {
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(self.hash.as_bytes())?;
-            file.persist(&self.place).map_err(|error| error.error)
-        });
-        drop(written);
+        let _ = made.and_then(|()| own_file::replace(&self.place, &self.hash));
     }
 }
 
@@ -99,20 +94,6 @@ fn folder() -> Option<PathBuf> {
         None => home::cache()?,
     };
     preload::belongs_to_us(&base).then(|| base.join(FOLDER))
-}
-
-/// What a file of ours holds, which nobody else can have written.
-fn read(place: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(place, flags, Mode::empty()).ok()?);
-    let metadata = file.metadata().ok()?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if !metadata.is_file() || !is_ours || metadata.mode() & 0o077 != 0 {
-        return None;
-    }
-    let mut text = String::new();
-    file.take(HASH_LETTERS as u64 + 1).read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 /// What is another after each change of a file.
