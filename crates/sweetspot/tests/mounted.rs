@@ -160,3 +160,8 @@ fn a_file_system_that_hangs_holds_up_nobody_who_does_not_use_it() {
 fn a_server_that_takes_its_time_costs_nobody_the_guard() {
     check_program("hangs", "a_moment");
 }
+
+#[test]
+fn files_of_a_slow_server_cost_nobody_the_guard_and_hold_up_nobody() {
+    check_program("hangs", "many");
+}

@@ -75,6 +75,11 @@ pub fn is_stopped(process: u32) -> bool {
     }
 }
 
+/// Whether the kernel says that it waits for something: a disk, a server. A signal may end that, or not.
+pub fn sleeps(process: u32) -> bool {
+    matches!(state_of(process), Some(b'S' | b'D')) && !is_frozen(process)
+}
+
 /// What a process waits in that is frozen by its control group, as kernels of the last years call it.
 const FREEZERS: [&[u8]; 3] = [b"do_freezer_trap", b"get_signal", b"__refrigerator"];
 

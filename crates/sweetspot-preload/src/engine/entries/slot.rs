@@ -13,7 +13,7 @@ use sweetspot_core::pending::{self, Owner, owner_of};
 
 use crate::arch::OwnPage;
 use crate::engine::ledger;
-use crate::engine::patience::{self, Patience, is_stopped};
+use crate::engine::patience::{self, Patience};
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
 use crate::floor::atomic::set_has_threads;
 use crate::floor::signals::SignalsBlocked;
@@ -66,18 +66,18 @@ fn is_alive(guard: u32) -> bool {
     (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
 }
 
-/// How long a guard that does nothing may have what it took of a file, in milliseconds. It has at most what fits
-/// into a buffer; only somebody who stops it keeps it that long, or a file system that hangs: in such a call it is left
-/// alone.
+/// How long a guard that is stopped may have what it took of a file, in milliseconds; or one that runs on and on. It has
+/// at most what fits into the buffers of a process: else only file systems keep it that long, and then it sleeps.
 const TAKEN_MS_MAX: u64 = 1000;
 
 /// How long is waited between two looks at whether it still lives.
 const TAKEN_LOOK_MS: u64 = 50;
 
 /// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
-/// dead, and writes no more. One that was stopped in the middle is killed: nobody else could go on. One that may be
-/// waiting for the server of the file is not: it sleeps there, as this process would, and others are written for by then.
-pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
+/// dead, and writes no more. One that was stopped in the middle is killed: nobody else could go on. One that sleeps is
+/// not, whatever file this is: it waits for a disk or a server, as this process would, and gives back what it took of
+/// several files together.
+pub fn wait_until_given_back(entry: &Entry) {
     let Some(ledger) = ledger::ledger() else { return };
     let mut patience = Patience::new(TAKEN_MS_MAX);
     let guard = guard_thread(ledger);
@@ -90,8 +90,7 @@ pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
         }
         // The thread that writes, not the one that answers: a slow server is no stop.
         let writer = writer();
-        let may_be_served = || is_served && !is_stopped(writer);
-        if !patience.lasts(writer) && !may_be_served() && !is_in_call(writer) {
+        if !patience.lasts(writer) && !patience::sleeps(writer) {
             kill_guard(ledger);
         }
     }
@@ -99,11 +98,6 @@ pub fn wait_until_given_back(entry: &Entry, is_served: bool) {
     while is_taken() && may_still_write(guard, writer()) {
         sys::futex_wait(&entry.given_back, entry.given_back.load(Acquire), 1);
     }
-}
-
-/// Whether a thread is in a call that no signal ends: to kill the guard would end what it does for others, and not that.
-fn is_in_call(writer: u32) -> bool {
-    patience::state_of(writer) == Some(b'D') && !is_stopped(writer)
 }
 
 /// Whether that thread of a guard that was killed is still there. `guard`: its number, 0 if it was dead before: then its

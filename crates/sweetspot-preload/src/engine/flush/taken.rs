@@ -24,7 +24,7 @@ pub(super) fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> 
     if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
         return Ok(());
     }
-    entries::wait_until_given_back(entry, file.is_served(file.fd.load(Relaxed)));
+    entries::wait_until_given_back(entry);
     let word = entry.word.load(Acquire);
     if owner_of(word) != Owner::Guard {
         return Ok(());
