@@ -165,6 +165,12 @@ struct Held {
     named: AtomicU64,
     /// The number of the file's device.
     device: AtomicU64,
+    /// Whether a server has it.
+    is_served: AtomicBool,
+    /// The reaper is about to close the handle.
+    is_closing: AtomicBool,
+    /// The word of an ask that is refused as soon as the handle is closed.
+    refused: AtomicU64,
     /// Where its write buffer is, from the start of the ledger; 0: none.
     write_buffer_at: AtomicU64,
     write_buffer_bytes: AtomicU64,
@@ -216,7 +222,7 @@ impl Guard {
     }
 
     /// Whether enough descriptors are left beside one that was just opened: the kernel gives the lowest number.
-    fn leaves_reserve(&self, new: &OwnedFd) -> bool {
+    fn leaves_reserve(&self, new: &impl AsRawFd) -> bool {
         new.as_raw_fd() as u64 + RESERVED < self.descriptors
     }
 

@@ -59,6 +59,8 @@ enum Later {
     Hung,
     /// That let go, and another thread sees to the rest.
     Replaced,
+    /// It is slow.
+    Slow,
 }
 
 /// The processes whose death is waited for.
@@ -68,6 +70,8 @@ pub(super) struct Watch {
     /// The last id for each slot.
     pub(super) of_slot: HashMap<u32, u64>,
     last_id: u64,
+    /// What was found of files of processes that have died, and are not finished yet.
+    looked: HashMap<u64, Looked>,
     /// The guard ends: nobody is taken on any more.
     pub(super) ends: bool,
 }
@@ -101,7 +105,7 @@ impl Watch {
 /// What was found of the files of a process that has died. Two entries may be of one file: to write what one of them
 /// left changes its times, so the first look is for both.
 #[derive(Default)]
-struct Looked(HashMap<(u64, u64), Status>);
+pub(super) struct Looked(HashMap<(u64, u64), Status>);
 
 impl Looked {
     /// A file may have been written again since: then it is not touched.
@@ -185,13 +189,19 @@ impl Guard {
     fn do_all_due(&self) -> usize {
         self.due_event.iter().for_each(sys::Event::clear);
         let mut done = 0;
-        while let Some(job) = self.reapers.next() {
+        while let Some((job, was_put_off)) = self.reapers.next() {
             done += 1;
             match job {
                 Job::Take(take) => self.take(&take),
                 Job::GoOn(taking) => self.go_on(taking),
                 Job::Finish(id) => drop(self.see_to(id)),
                 Job::Step(step) => self.make_step(step),
+                Job::Close(index) => self.close_late(index),
+            }
+            // What goes on at a slow file system is made due again: deaths come before.
+            if was_put_off {
+                self.due_event.iter().for_each(sys::Event::raise);
+                break;
             }
         }
         done
@@ -279,19 +289,30 @@ impl Guard {
         let slot = &self.ledger.slots[dead.slot as usize];
         let has_slot = dead.slot != 0 && dead.is_in(slot);
         let dead = Dead { id, watched: dead, has_slot };
+        // What was taken of it is the guard's until it is given back.
+        let entries = self.ledger.entries();
+        if self.reapers.has_put_off(|index| self.is_left_by(&dead, index, &entries[index])) {
+            self.put_off(Job::Finish(id));
+            return false;
+        }
         let mut left: Vec<(u64, usize, &Entry)> = self
             .entries()
             .filter(|(index, entry)| self.is_left_by(&dead, *index, entry))
             .map(|(index, entry)| (entry.order.load(SeqCst), index, entry))
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
-        let mut looked = Looked::default();
+        let mut looked = self.lock_watch().looked.remove(&id).unwrap_or_default();
         let mut is_all = true;
         for (_, index, entry) in left {
             match self.finish_entry(&dead, index, entry, &mut looked) {
                 Ok(()) => {}
                 Err(Later::Hung) => is_all = false,
                 Err(Later::Replaced) => return false,
+                Err(Later::Slow) => {
+                    self.lock_watch().looked.insert(id, looked);
+                    self.put_off(Job::Finish(id));
+                    return false;
+                }
             }
         }
         if has_slot && is_all {
@@ -343,6 +364,9 @@ impl Guard {
             entry.word.store(flushed(word), SeqCst);
             self.give_up(index, entry);
             return Ok(());
+        }
+        if self.reapers.comes_later(device) {
+            return Err(Later::Slow);
         }
         if !self.enter((Some(index), device), waiter, || Some(Job::Finish(dead.id))) {
             return Err(Later::Hung);

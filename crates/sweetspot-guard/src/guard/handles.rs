@@ -2,7 +2,7 @@
 //! buffers. It never touches file data.
 
 use std::io;
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
@@ -240,7 +240,7 @@ impl Handles {
                 let _ = refused.map(refuse);
             }
             STATE_ASKED => {
-                let state = match self.grant(index, entry) {
+                let state = match self.grant(index, entry, word) {
                     Ok(()) => STATE_HELD,
                     Err(Refused::ForGood) => STATE_REFUSED,
                     Err(Refused::Later) => return,
@@ -295,11 +295,15 @@ impl Handles {
     }
 
     /// Takes the handle and the write buffer that an entry asks for.
-    fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
+    fn grant(&mut self, index: usize, entry: &Entry, word: u64) -> Result<(), Refused> {
         let (slot, fd) = asker(entry)?;
         self.start_reaper()?;
         // What it had is nothing more than a place by now, unless a call still uses it.
         let _ = self.drop_handle(index).ok_or(Refused::Later)?;
+        let held = &self.guard.held[index];
+        if held.refused.load(SeqCst) == word {
+            return Err(Refused::ForGood);
+        }
         let (owner, pid) = self.owner(slot)?;
         if self.asks.are_refused(self.guard, (owner, pid), slot) {
             entry.is_recalled.store(RECALLED, SeqCst);
@@ -307,15 +311,20 @@ impl Handles {
         }
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
-        if let Err(refused) = self.prepare(index, entry, &handle, (owner, pid)) {
-            note_close(entry, sys::close(handle.into()));
-            return Err(refused);
-        }
-        let held = &self.guard.held[index];
+        let device = sys::status_at_hand(handle.as_raw_fd())?.device;
         held.owner.store(owner, SeqCst);
         held.is_copy.store(is_copy, SeqCst);
+        // Until it is known.
+        held.is_served.store(true, SeqCst);
+        held.device.store(device, SeqCst);
         held.handle.store(handle.into_raw_fd() + 1, SeqCst);
-        Ok(())
+        let Err(refused) = self.prepare(index, entry, (owner, pid)) else { return Ok(()) };
+        if matches!(refused, Refused::ForGood) {
+            held.refused.store(word, SeqCst);
+        }
+        // Before the answer: who closes the file after that is the last one.
+        note_close(entry, self.drop_handle(index).ok_or(Refused::Later)?);
+        Err(refused)
     }
 
     /// Looks at a handle, and makes what an entry needs besides.
@@ -323,15 +332,15 @@ impl Handles {
         &mut self,
         index: usize,
         entry: &Entry,
-        handle: &OwnedFd,
         (owner, pid): (u64, u32),
     ) -> Result<(), Refused> {
         let guard = self.guard;
-        let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
-        if !guard.leaves_reserve(handle) || !guard.is_found() {
+        let is_copy = guard.held[index].is_copy.load(SeqCst);
+        let handle = guard.held[index].handle().ok_or(Refused::ForGood)?;
+        if !guard.leaves_reserve(&handle) || !guard.is_found() {
             return Err(Refused::ForGood);
         }
-        let status = guard.look_at_file(index, handle, is_copy)?;
+        let status = guard.look_at_file(index)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
             && status.inode == entry.inode.load(SeqCst);
@@ -345,9 +354,7 @@ impl Handles {
             return Err(Refused::ForGood);
         }
         let appends = entry.open_flags.load(SeqCst) as i32 & libc::O_APPEND != 0;
-        let handle_fd = handle.as_fd();
-        let asked =
-            Asked { owner: pid, entry, file: status, handle: handle_fd, is_copy, adds: appends };
+        let asked = Asked { owner: pid, entry, file: status, handle, is_copy, adds: appends };
         match self.writers.any(guard, &asked) {
             Some(false) => {}
             Some(true) => {
@@ -362,7 +369,6 @@ impl Handles {
         entry.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
         entry.birth_ns.store(status.birth_ns, SeqCst);
         entry.note_left(status.left());
-        guard.held[index].device.store(status.device, SeqCst);
         Ok(())
     }
 
@@ -429,9 +435,12 @@ impl Handles {
         Ok(write_buffer)
     }
 
-    /// Closes the handle of an entry, and returns what its file system says to that. `None`: a call uses it, and the
-    /// entry will be asked for again.
+    /// Closes the handle of an entry, and returns what its file system says to that. `None`: a call uses it, or the
+    /// reaper closes it; the entry will be asked for again.
     fn drop_handle(&self, index: usize) -> Option<io::Result<()>> {
+        if self.guard.is_closed_later(index) {
+            return None;
+        }
         let held = &self.guard.held[index];
         let handle = self.guard.reapers.unless_in_use(index, || {
             held.owner.store(0, SeqCst);

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{Entry, PLACE_END, STATE_HELD, state_of, write_buffer_start};
-use sweetspot_core::pending::{self, Owner, length_of, owner_of};
+use sweetspot_core::pending::{self, Owner, length_of, owned_by, owner_of};
 use sweetspot_core::stamps::{Apart, Stamped};
 use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED};
 
@@ -29,6 +29,21 @@ pub(super) struct Taking {
     /// Written, or not: they are given back together.
     done: Vec<(usize, u64, Written)>,
     apart: Apart,
+}
+
+impl Taking {
+    /// Takes out what is written next. What is not the guard's any more is not.
+    fn pop(&mut self, entries: &[Entry]) -> Option<(usize, u64)> {
+        let is_taken = |(index, word): &(usize, u64)| {
+            entries[*index].word.load(SeqCst) == owned_by(*word, Owner::Guard)
+        };
+        std::iter::from_fn(|| self.left.pop_front()).find(is_taken)
+    }
+
+    /// The entry that is written next.
+    pub(super) fn next(&self) -> Option<usize> {
+        self.left.front().map(|(index, _)| *index)
+    }
 }
 
 /// How a file was left, if its file system describes it.
@@ -78,6 +93,12 @@ impl Guard {
     /// or nothing, so that what others see is what the program had written at one moment. What lies on a file system that
     /// hangs is not seen by anyone, and waits.
     pub(super) fn take(&self, take: &quiet::Take) {
+        let slot_of = |index: usize| self.ledger.entries()[index].slot.load(SeqCst);
+        let slot = take.first().map(|(index, _)| slot_of(*index));
+        if self.reapers.has_put_off(|index| Some(slot_of(index)) == slot) {
+            // What it has written before comes first; anyone who asked asks again.
+            return;
+        }
         let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
         for (index, word) in take {
             let hangs = || self.reapers.is_hung(self.device_of(*index), Waiter::Take);
@@ -110,9 +131,13 @@ impl Guard {
         for index in taking.left.iter().map(|(index, _)| index).chain(done) {
             entries[*index].taker.store(taker, SeqCst);
         }
-        while let Some((index, word)) = taking.left.pop_front() {
+        while let Some((index, word)) = taking.pop(entries) {
             let (entry, device, mut apart) =
                 (&entries[index], self.device_of(index), taking.apart.clone());
+            if self.reapers.comes_later(device) {
+                taking.left.push_front((index, word));
+                return self.put_off(Job::GoOn(taking));
+            }
             let mut rest = Some(taking);
             let used = (Some(index), device);
             if !self.enter(used, Waiter::Take, || rest.take().map(Job::GoOn)) {
@@ -225,7 +250,7 @@ impl Guard {
 /// Gives back what was written of one file, or could not be, unless it is not the guard's any more.
 fn end_take(entry: &Entry, word: u64, written: &Written) {
     if let Ok(left) = written
-        && owner_of(entry.word.load(SeqCst)) == Owner::Guard
+        && entry.word.load(SeqCst) == owned_by(word, Owner::Guard)
     {
         left.iter().for_each(|left| entry.note_left(left.left()));
         entry.flushing.store(0, SeqCst);

@@ -11,7 +11,7 @@
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -53,7 +53,7 @@ impl Guard {
     pub(super) fn note(
         &'static self,
         index: usize,
-        handle: &OwnedFd,
+        handle: BorrowedFd<'_>,
         status: Status,
     ) -> Result<(), Refused> {
         if self.states.is_empty() {

@@ -7,8 +7,10 @@
 //! threads as file systems that hang, and one.
 //!
 //! The thread that answers asks has the reaper make the calls of an answer that ask a server or write a note
-//! ([`Step`]), and waits for each a moment. It may still be kept in others: where it closes a handle, or looks at a copy
-//! of a description, on a file system that hangs.
+//! ([`Step`]), and waits for each a moment.
+//!
+//! A file system that is only slow keeps the reaper for one call at a time: what is to be done elsewhere comes before the
+//! next one.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -36,6 +38,9 @@ pub(super) const NOTES: u64 = u64::MAX;
 const CALL_TIME_MIN: Duration = Duration::from_millis(20);
 /// And no longer than this: a program that waits for its own file would take the guard for one that has died.
 const CALL_TIME_MAX: Duration = Duration::from_millis(500);
+/// A file system on which a call takes longer than this is slow, for so long.
+const SLOW_CALL: Duration = Duration::from_millis(20);
+const SLOW_AGE: Duration = Duration::from_secs(10);
 /// So many answers in a row may come too late for an entry; its file's calls pass through then.
 const LATE_MAX: u32 = 3;
 
@@ -52,6 +57,8 @@ pub(super) enum Job {
     GoOn(Taking),
     /// Finish a process that is dead, which is watched under this id.
     Finish(u64),
+    /// Close what an entry holds, of which a server is told.
+    Close(usize),
     Step(Step),
 }
 
@@ -116,6 +123,12 @@ struct State {
     call: Option<Call>,
     hung: HashMap<u64, Hung>,
     due: VecDeque<Job>,
+    /// What goes on at a slow file system when nothing else is due.
+    put_off: VecDeque<Job>,
+    /// File systems on which a call took long, and when it ended.
+    slow: HashMap<u64, Instant>,
+    /// What the reaper is at was put off: it makes one slow call.
+    was_put_off: bool,
     /// So many steps were waited for.
     steps: u64,
 }
@@ -142,11 +155,33 @@ impl Reapers {
         self.lock().is_own()
     }
 
-    pub(super) fn next(&self) -> Option<Job> {
+    /// What is to be done next, and whether that was put off.
+    pub(super) fn next(&self) -> Option<(Job, bool)> {
         let mut state = self.lock();
-        let job = if state.is_own() { state.due.pop_front() } else { return None };
+        if !state.is_own() {
+            return None;
+        }
+        let due = state.due.pop_front();
+        state.was_put_off = due.is_none();
+        let job = due.or_else(|| state.put_off.pop_front());
         state.is_busy = job.is_some();
-        job
+        job.map(|job| (job, state.was_put_off))
+    }
+
+    /// Whether the rest of a take was put off that has an entry like this next.
+    pub(super) fn has_put_off(&self, is_it: impl Fn(usize) -> bool) -> bool {
+        let is_rest =
+            |job: &Job| matches!(job, Job::GoOn(taking) if taking.next().is_some_and(&is_it));
+        self.lock().put_off.iter().any(is_rest)
+    }
+
+    /// Whether what is next on a file system comes after all that is due elsewhere.
+    pub(super) fn comes_later(&self, device: u64) -> bool {
+        let mut state = self.lock();
+        state.slow.retain(|_, ended| ended.elapsed() < SLOW_AGE);
+        let is_slow = state.slow.contains_key(&device);
+        // One call of what was put off before.
+        is_slow && !std::mem::take(&mut state.was_put_off)
     }
 
     /// Whether a file system hangs; who waits for it is told when it goes on.
@@ -238,6 +273,12 @@ impl Guard {
         }
     }
 
+    /// Puts off what goes on at a slow file system. Deaths are looked for before.
+    pub(super) fn put_off(&self, job: Job) {
+        self.reapers.lock().put_off.push_back(job);
+        self.due_event.iter().for_each(sys::Event::raise);
+    }
+
     /// Before a call that the file system of a device may keep. False: it hangs, or this thread is not the reaper any more.
     /// `in_use`: the entry whose handle the call uses; it is to be looked at after this. `rest`: what else there is to do
     /// of what it is at.
@@ -269,6 +310,9 @@ impl Guard {
             return Err(Replaced);
         }
         let Some(call) = state.call.take() else { return Ok(None) };
+        if call.begun.elapsed() > SLOW_CALL {
+            state.slow.insert(call.device, Instant::now());
+        }
         drop(state);
         if let Some(index) = call.in_use.filter(|_| call.is_asked) {
             self.ask_again(index);
@@ -301,7 +345,8 @@ impl Guard {
         let mut state = self.reapers.lock();
         let Some(call) = &state.call else {
             // It is about to make one, perhaps.
-            return (state.is_busy || !state.due.is_empty()).then_some(limit);
+            let is_due = !state.due.is_empty() || !state.put_off.is_empty();
+            return (state.is_busy || is_due).then_some(limit);
         };
         let passed = call.begun.elapsed();
         if passed < limit || state.hung.len() + 1 >= REAPERS_MAX {
@@ -359,7 +404,9 @@ impl Guard {
     /// Makes such a call.
     pub(super) fn make_step(&self, step: Step) {
         let Step { index, device, call, .. } = step;
-        let is_awaited = self.enter((None, device), Waiter::Asked(index), || None) && call();
+        // What is behind a handle is looked at by that.
+        let in_use = (device != NOTES).then_some(index);
+        let is_awaited = self.enter((in_use, device), Waiter::Asked(index), || None) && call();
         if let Err(replaced) = self.leave() {
             self.let_go_on(device, replaced);
         }

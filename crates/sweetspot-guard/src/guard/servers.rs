@@ -1,16 +1,19 @@
 //! A look at the file that a process asks for, by the thread that answers. Where a server has to be asked about it (NFS,
 //! FUSE), the reaper looks: that server may not answer.
 //!
-//! A copy of a description is looked at by the thread that answers, and handles are closed by it: a server that does not
-//! answer keeps it there.
+//! A copy of a description which a server has is closed by the reaper, too: the server is told of each close, and some
+//! of them store the file then. Other handles are places alone, of which nobody is told.
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Guard;
 use super::handles::Refused;
+use super::place::note_close;
+use super::reapers::{Job, Waiter};
+use super::{Guard, Held};
 use crate::sys::{self, Status};
 
 /// So many file systems are known at once.
@@ -25,7 +28,7 @@ enum Known {
 }
 
 impl Known {
-    fn of(handle: &OwnedFd, device: u64) -> Option<Known> {
+    fn of(handle: BorrowedFd<'_>, device: u64) -> Option<Known> {
         let has_own_number = libc::major(device) != 0;
         let mount = sys::mount_at_hand(handle.as_raw_fd()).map(Known::Mount);
         mount.or(has_own_number.then_some(Known::Device(device)))
@@ -56,41 +59,75 @@ impl Servers {
 }
 
 impl Guard {
-    /// What is behind a handle, which may be written.
-    pub(super) fn look_at_file(
-        &'static self,
-        index: usize,
-        handle: &OwnedFd,
-        is_copy: bool,
-    ) -> Result<Status, Refused> {
-        if is_copy {
-            // It is open for writing, whatever may be opened. To close another copy would tell of errors here.
-            return Ok(sys::status(handle)?);
-        }
-        let device = sys::status_at_hand(handle.as_raw_fd())?.device;
-        let (asked, known) = ((index, device), Known::of(handle, device));
-        let is_served = match self.servers.find(known) {
+    /// What is behind the handle of an entry, which may be written.
+    pub(super) fn look_at_file(&'static self, index: usize) -> Result<Status, Refused> {
+        let held = &self.held[index];
+        let asked = (index, held.device.load(SeqCst));
+        let is_served = match self.servers.find(held.known()) {
             Some(is_served) => is_served,
-            None => {
-                let handle = handle.try_clone()?;
-                self.step(asked, move || {
-                    let is_served = sys::is_served(handle);
-                    // Also where nobody waits for it any more.
-                    self.servers.keep(known, is_served);
-                    is_served
-                })?
-            }
+            None => self.step(asked, move || {
+                let is_served = held.handle().is_none_or(sys::is_served);
+                // Also where nobody waits for it any more.
+                self.servers.keep(held.known(), is_served);
+                is_served
+            })?,
         };
-        if !is_served {
-            return Ok(look(handle)?);
+        held.is_served.store(is_served, SeqCst);
+        match is_served {
+            true => Ok(self.step(asked, move || held.look())??),
+            false => Ok(held.look()?),
         }
-        let handle = handle.try_clone()?;
-        Ok(self.step(asked, move || look(&handle))??)
+    }
+
+    /// Whether the reaper has to close what an entry holds, and is told so; the entry is asked for again after that.
+    pub(super) fn is_closed_later(&self, index: usize) -> bool {
+        let held = &self.held[index];
+        let is_told = held.is_copy.load(SeqCst) && held.is_served.load(SeqCst);
+        if !is_told || held.handle.load(SeqCst) == 0 || self.due_event.is_none() {
+            return false;
+        }
+        if !self.reapers.is_hung(held.device.load(SeqCst), Waiter::Asked(index)) {
+            let begins = || !held.is_closing.swap(true, SeqCst);
+            let begins = self.reapers.unless_in_use(index, begins) == Some(true);
+            self.hand_over(begins.then_some(Job::Close(index)).into_iter());
+        }
+        true
+    }
+
+    /// Closes what an entry holds, where that may take long.
+    pub(super) fn close_late(&self, index: usize) {
+        let held = &self.held[index];
+        let device = held.device.load(SeqCst);
+        let is_entered = self.enter((Some(index), device), Waiter::Asked(index), || None);
+        if is_entered {
+            let handle = held.handle.swap(0, SeqCst);
+            if handle != 0 {
+                let closed = sys::close(sys::owned(handle - 1).into());
+                note_close(&self.ledger.entries()[index], closed);
+            }
+        }
+        held.is_closing.store(false, SeqCst);
+        if is_entered && let Err(replaced) = self.leave() {
+            self.let_go_on(device, replaced);
+        }
+        self.ask_again(index);
+        self.poke();
     }
 }
 
-fn look(handle: &OwnedFd) -> io::Result<Status> {
-    let status = sys::status(handle)?;
-    sys::may_write(handle)?;
-    Ok(status)
+impl Held {
+    fn known(&self) -> Option<Known> {
+        Known::of(self.handle()?, self.device.load(SeqCst))
+    }
+
+    /// Within a call of the reaper, where a server is asked: the handle is looked for only now.
+    fn look(&self) -> io::Result<Status> {
+        let handle = self.handle().ok_or(io::ErrorKind::NotFound)?;
+        let status = sys::status(handle)?;
+        // A copy is open for writing, whatever may be opened.
+        if !self.is_copy.load(SeqCst) {
+            sys::may_write(handle)?;
+        }
+        Ok(status)
+    }
 }

@@ -84,10 +84,14 @@ fn await_held() {
 /// `KEEPING` is held.
 fn await_all() {
     let count = LET_GO_COUNT.load(Relaxed) as usize;
+    let header = ledger::ledger().map(|ledger| &ledger.header);
+    // One for all: a guard that does nothing is not waited for so many times.
+    let mut patience = header.map(|header| Patience::with_guard(header, GIVE_BACK_MS_MAX));
     for release in &LET_GO[..count.min(LET_GO_MAX)] {
         // SAFETY: entries are in the ledger, which stays mapped.
-        if let Some(entry) = unsafe { release.entry.load(Relaxed).as_ref() } {
-            wait_given_back(entry, release.left.load(Relaxed));
+        let entry = unsafe { release.entry.load(Relaxed).as_ref() };
+        if let (Some(entry), Some(patience)) = (entry, &mut patience) {
+            wait_for_answer(entry, release.left.load(Relaxed), patience);
         }
     }
     forget_let_go();
@@ -100,7 +104,11 @@ const GIVE_BACK_MS_MAX: u64 = 1000;
 /// one, to locks, to watchers, and to anyone who wants to run the file.
 pub(super) fn wait_given_back(entry: &Entry, left: u64) {
     let Some(ledger) = ledger::ledger() else { return };
-    let mut patience = Patience::with_guard(&ledger.header, GIVE_BACK_MS_MAX);
+    wait_for_answer(entry, left, &mut Patience::with_guard(&ledger.header, GIVE_BACK_MS_MAX));
+}
+
+fn wait_for_answer(entry: &Entry, left: u64, patience: &mut Patience<'_>) {
+    let Some(ledger) = ledger::ledger() else { return };
     let mut backoff = Backoff::default();
     let began_ns = clock::now_ns();
     while entry.state.load(Acquire) == left && guarded() {
