@@ -19,7 +19,7 @@ use sweetspot_core::pending::{self, Owner, length_of, owner_of, waiting_of};
 use sweetspot_core::unwritten::RECALLED;
 
 pub use self::write_out::write_out;
-use self::write_out::{may_begin, write_out_within, write_recalled_out};
+use self::write_out::{ask_for, may_begin, write_out_within, write_recalled_out};
 use super::file::{self, Placement};
 use super::patience::Patience;
 use super::spawns::is_filtered;
@@ -97,13 +97,18 @@ pub fn wait_for_the_dead(ledger: &Ledger) {
 
 /// Has the guard write what waits in all other processes.
 pub fn write_all_out(ledger: &Ledger) {
-    waiting(ledger).for_each(|(index, _)| write_out(ledger, index));
+    // All of them first: where one is waited for in vain, the others are written meanwhile.
+    waiting(ledger).for_each(|(index, _)| ask_for(ledger, index));
+    let mut patience = Patience::new(u64::MAX);
+    let mut write_out = |index| write_out_within(ledger, index, &mut patience, |_| true, |_| {});
+    waiting(ledger).for_each(|(index, _)| write_out(index));
 }
 
 /// The same, without waiting long for all of them.
 pub fn write_all_out_quickly(ledger: &Ledger) {
     let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
-    waiting(ledger).for_each(|(index, _)| write_out_within(ledger, index, &mut patience, |_| {}));
+    let mut write_out = |index| write_out_within(ledger, index, &mut patience, |_| true, |_| {});
+    waiting(ledger).for_each(|(index, _)| write_out(index));
 }
 
 /// The slot of a process.
@@ -211,7 +216,7 @@ fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
         // First, so that the next write does not wait again.
         recall_entry(entry);
     }
-    write_recalled_out(ledger, index);
+    write_recalled_out(ledger, index, &mut Patience::new(u64::MAX), is_it);
 }
 
 /// Nothing of an entry is to wait any more: neither what its process is about to append, nor what it thinks of later.
@@ -343,7 +348,7 @@ fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
         let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
         let waits = is_it && waiting_of(entry.word.load(SeqCst)) > 0;
         if waits && index != own && index < ledger.slots.len() {
-            write_out_within(ledger, index, &mut patience, |_| {});
+            write_out_within(ledger, index, &mut patience, |_| true, |_| {});
         }
     }
 }
@@ -355,7 +360,10 @@ pub fn opening() {
     let is_of_others = |entry: &&Entry| entry.slot.load(SeqCst) != entries::slot();
     let held = used(ledger).filter(is_of_others).filter(|entry| is_held(entry));
     held.for_each(recall_entry);
-    waiting(ledger).for_each(|(index, _)| write_recalled_out(ledger, index));
+    waiting(ledger).for_each(|(index, _)| ask_for(ledger, index));
+    let mut patience = Patience::new(u64::MAX);
+    let mut write_out = |index| write_recalled_out(ledger, index, &mut patience, |_| true);
+    waiting(ledger).for_each(|(index, _)| write_out(index));
 }
 
 /// This process is about to write to a file what does not wait: what others have waiting for it comes
@@ -427,7 +435,12 @@ fn recall_inode(device: u64, inode: u64, is_it: impl Fn(&Entry) -> bool) -> bool
         })
     };
     of_others().for_each(|(entry, _)| recall_entry(entry));
-    of_others().for_each(|(_, index)| write_recalled_out(ledger, index));
+    // What their processes wrote before comes with that, but for what lies on a file system that hangs: nobody waits for
+    // it here.
+    let mut patience = Patience::new(u64::MAX);
+    let is_wanted =
+        |entry: &Entry| (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
+    of_others().for_each(|(_, index)| write_recalled_out(ledger, index, &mut patience, is_wanted));
     of_others().next().is_some()
 }
 

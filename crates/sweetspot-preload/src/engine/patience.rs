@@ -26,6 +26,7 @@ pub struct Patience<'a> {
     ms_max: u64,
     /// At this time it ends, whatever anybody does.
     until_ms: u64,
+    begun_ms: u64,
     /// Where it is said that it was in vain, if it is the guard's.
     header: Option<&'a Header>,
 }
@@ -35,7 +36,12 @@ impl<'a> Patience<'a> {
     pub fn new(ms_max: u64) -> Patience<'a> {
         let now_ms = now_ms();
         let until_ms = now_ms.saturating_add(BUSY_MS_MAX);
-        Patience { since_ms: now_ms, ms_max, until_ms, header: None }
+        Patience { since_ms: now_ms, ms_max, until_ms, begun_ms: now_ms, header: None }
+    }
+
+    /// How long ago the wait began, or the first of those that it is for.
+    pub fn waited_ms(&self) -> u64 {
+        now_ms().saturating_sub(self.begun_ms)
     }
 
     /// The same for a guard. Once one that is stopped was waited for in vain, everybody waits less until it goes on:

@@ -9,7 +9,6 @@ use sweetspot_core::unwritten::{FLUSH_FAILED, FLUSH_TRIED, RECALLED, RECALLED_IN
 use super::{BEGIN_MS_MAX, FINISH_MS_MAX, entries_of};
 use crate::engine::entries;
 use crate::engine::patience::{self, Patience, is_stopped};
-use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
 
 /// How long a process that was seen to be stopped in the middle of a flush may take for that, in
@@ -25,21 +24,29 @@ pub(super) fn may_begin(to_begin: &mut Patience, guard: u32) -> bool {
 /// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
 /// up for a moment, as by any flush of its own.
 pub fn write_out(ledger: &Ledger, index: usize) {
-    write_out_within(ledger, index, &mut Patience::new(u64::MAX), |_| {});
+    write_out_within(ledger, index, &mut Patience::new(u64::MAX), |_| true, |_| {});
 }
 
-/// `in_vain`: what is done with an entry of which something waits all the same.
+/// Has the guard look at what waits in a process, without waiting for that.
+pub(super) fn ask_for(ledger: &Ledger, index: usize) {
+    ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+    entries::wake_guard(ledger);
+}
+
+/// `patience`: for all of it, and what else is waited for with it. `is_wanted`: which entries are waited for. `in_vain`:
+/// what is done with one of which something waits all the same.
 pub(super) fn write_out_within(
     ledger: &Ledger,
     index: usize,
     patience: &mut Patience,
+    is_wanted: impl Fn(&Entry) -> bool,
     in_vain: impl Fn(&Entry),
 ) {
     if ledger.slots[index].waiting.load(SeqCst) == 0 {
         return;
     }
     let mut last = 0;
-    while let Some((at, word)) = waiting_from(ledger, index, last) {
+    while let Some((at, word)) = waiting_from(ledger, index, last, &is_wanted) {
         if !wait_for(ledger, index, (at, word), patience)
             && let Some(entry) = ledger.entries().get(at)
         {
@@ -51,8 +58,13 @@ pub(super) fn write_out_within(
 
 /// What waits in a process whose entries are recalled is written. Where that was asked in vain, it comes before what is
 /// done next: whoever writes it in the end looks whether that was done to its file.
-pub(super) fn write_recalled_out(ledger: &Ledger, index: usize) {
-    write_out_within(ledger, index, &mut Patience::new(u64::MAX), |entry| {
+pub(super) fn write_recalled_out(
+    ledger: &Ledger,
+    index: usize,
+    patience: &mut Patience,
+    is_wanted: impl Fn(&Entry) -> bool,
+) {
+    write_out_within(ledger, index, patience, is_wanted, |entry| {
         let _ = entry.is_recalled.compare_exchange(RECALLED, RECALLED_IN_VAIN, SeqCst, SeqCst);
         // What is done next is told from what an attempt of the guard left.
         patience::await_later_times(entry.left());
@@ -66,9 +78,14 @@ fn has_stopped(thread: u32) -> bool {
 }
 
 /// The next entry of a slot, from one on, of which something waits; with its word.
-fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u64)> {
-    let mut entries = entries_of(ledger, index).skip_while(|(entry, _)| *entry < from);
-    entries.find_map(|(entry, now)| {
+fn waiting_from(
+    ledger: &Ledger,
+    index: usize,
+    from: usize,
+    is_wanted: impl Fn(&Entry) -> bool,
+) -> Option<(usize, u64)> {
+    let entries = entries_of(ledger, index).skip_while(|(entry, _)| *entry < from);
+    entries.filter(|(_, entry)| is_wanted(entry)).find_map(|(entry, now)| {
         let word = now.word.load(SeqCst);
         (waiting_of(word) > 0).then_some((entry, word))
     })
@@ -95,7 +112,7 @@ fn wait_for(
     let Some(entry) = ledger.entries().get(entry) else { return true };
     // A flush that fails advances the generation, too.
     let is_tried = |word| waiting_of(word) > 0 && entry.was_tried();
-    let (begun_ms, given_back_before) = (now_ms(), entry.given_back.load(SeqCst));
+    let given_back_before = entry.given_back.load(SeqCst);
     let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
     while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
@@ -118,16 +135,14 @@ fn wait_for(
             Owner::Guard => FINISH_MS_MAX,
             Owner::Nobody if is_in_vain(entry, given_back != given_back_before) => return false,
             Owner::Nobody => {
-                ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
-                entries::wake_guard(ledger);
+                ask_for(ledger, index);
                 match may_begin(&mut to_begin, worker) {
                     true => FINISH_MS_MAX,
                     false => return false,
                 }
             }
         };
-        let is_late = now_ms().saturating_sub(begun_ms) > ms_max;
-        if is_late || !patience.lasts(worker) {
+        if patience.waited_ms() > ms_max || !patience.lasts(worker) {
             // What it writes itself it writes when it goes on.
             return owner_of(word) == Owner::Program;
         }
