@@ -297,6 +297,8 @@ pub struct Slot {
     pub waiting: AtomicU32,
     /// 1: it opens files out of sight.
     pub unseen: AtomicU32,
+    /// 1: it is dead, and somebody has waited in vain for what it left.
+    pub is_late: AtomicU32,
 }
 
 /// What one process did with one file, for the summary.

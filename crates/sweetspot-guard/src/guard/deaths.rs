@@ -454,6 +454,7 @@ impl Guard {
         }
         slot.ready.store(0, SeqCst);
         slot.unseen.store(0, SeqCst);
+        slot.is_late.store(0, SeqCst);
         let waiting = slot.waiting.swap(0, SeqCst);
         self.ledger.header.waiting.fetch_sub(waiting, SeqCst);
         slot.done.fetch_add(1, SeqCst);
@@ -487,6 +488,7 @@ mod tests {
             done: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             unseen: AtomicU32::new(0),
+            is_late: AtomicU32::new(0),
         };
         let watched = |start_ticks| Watched { pid: std::process::id(), slot: 1, start_ticks };
         assert!(watched(own).is_in(&slot(1, own)));

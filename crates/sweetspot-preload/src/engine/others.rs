@@ -21,7 +21,7 @@ use sweetspot_core::unwritten::RECALLED;
 pub use self::write_out::write_out;
 use self::write_out::{ask_for, may_begin, write_out_within, write_recalled_out};
 use super::file::{self, Placement};
-use super::patience::Patience;
+use super::patience::{LATE_MS_MAX, Patience};
 use super::spawns::is_filtered;
 use super::{entries, ledger, table};
 use crate::floor::atomic::single_threaded;
@@ -126,7 +126,9 @@ pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize,
 /// Waits until the guard has finished a process that is known to end: what it left is written, and its
 /// files are free.
 pub fn wait_until_finished(ledger: &Ledger, process: u32) {
-    let mut until_written = Patience::with_guard(&ledger.header, FINISH_MS_MAX);
+    let is_late = slot_of(ledger, process).is_some_and(|(_, slot)| slot.is_late.load(SeqCst) != 0);
+    let ms_max = if is_late { LATE_MS_MAX } else { FINISH_MS_MAX };
+    let mut until_written = Patience::with_guard(&ledger.header, ms_max);
     let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
     let mut until_free = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     while let Some((index, slot)) = slot_of(ledger, process) {
@@ -137,7 +139,12 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
         let goes_on = if any(is_pending) {
             until_free = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
             let guard = entries::guard_thread(ledger);
-            may_go_on(ledger, &mut until_written) && may_begin(&mut to_begin, guard)
+            let lasts = may_go_on(ledger, &mut until_written);
+            if !lasts && entries::is_guard_alive(ledger) {
+                // Its file system hangs: nobody waits as long again, at whatever call may tell of this death.
+                slot.is_late.store(1, SeqCst);
+            }
+            lasts && may_begin(&mut to_begin, guard)
         } else {
             any(is_seen_to) && may_go_on(ledger, &mut until_free)
         };

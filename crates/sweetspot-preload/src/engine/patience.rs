@@ -16,8 +16,9 @@ use crate::floor::{proc, sys};
 /// Who runs, or would if it came to it or its disk were faster, is waited for up to here, in milliseconds.
 const BUSY_MS_MAX: u64 = 10_000;
 
-/// So long is waited for a guard that is stopped and has been waited for in vain, in milliseconds.
-const LATE_MS_MAX: u64 = 10;
+/// So long is waited for a guard that is stopped and has been waited for in vain, in milliseconds; or for what lies on a
+/// file system that hangs.
+pub const LATE_MS_MAX: u64 = 10;
 
 /// What is left of a wait.
 pub struct Patience<'a> {
