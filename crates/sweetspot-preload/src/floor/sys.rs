@@ -198,9 +198,9 @@ impl FileSystem {
         self.magic == NFS
     }
 
-    /// Whether another process, here or elsewhere, serves its files.
-    pub fn is_served(&self) -> bool {
-        file_systems::is_served(self.magic)
+    /// Whether another process, here or elsewhere, serves its files, which have this device.
+    pub fn is_served(&self, device: u64) -> bool {
+        file_systems::is_served(self.magic, libc::major(device))
     }
 
     /// Whether each read shows in the times of its files.

@@ -34,7 +34,8 @@ impl OpenFile {
         match self.traits.load(Relaxed) & (SERVED | NOT_SERVED) {
             0 if u64::from(libc::major(self.device.load(Relaxed))) != NAMELESS_MAJOR => false,
             0 => {
-                let is_served = sys::file_system(fd).is_some_and(|fs| fs.is_served());
+                let device = self.device.load(Relaxed);
+                let is_served = sys::file_system(fd).is_some_and(|fs| fs.is_served(device));
                 self.traits.fetch_or(if is_served { SERVED } else { NOT_SERVED }, Relaxed);
                 is_served
             }
