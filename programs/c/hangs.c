@@ -1,9 +1,11 @@
 /* A file system hangs (FUSE: its server does not answer), on which one process has written; others use another one.
  *   for_long FOLDER    while others write, are looked at, and are killed
+ *   opens FOLDER       while others open what its writer has elsewhere, and learn of its death
  *   a_moment FOLDER    for one write, and the process waits for that, while another one is killed
  * Or it answers, but slowly:
  *   many FOLDER        each write, and the process has many files there, and waits for one that is elsewhere
  *   closes FOLDER      each close, of a file that a process was started with
+ *   newer FOLDER       one write, and the process has written elsewhere since
  * The file system is mounted on FOLDER; files are made in the current folder. Root can do it. */
 #include "log.h"
 #include <linux/fuse.h>
@@ -15,7 +17,7 @@
 #include <time.h>
 
 enum { RECORD = 100, RECORDS = 1000, PAUSE = 5000, PAGE = 4096, LATE_SECONDS = 10, MOMENT_US = 2500000 };
-enum { FILES = 80, SOME = 300, MANY = 10000, SLOW_US = 40000 };
+enum { FILES = 100, SOME = 300, MANY = 10000, SLOW_US = 40000, ORDER_US = 700000 };
 
 static int device;
 static size_t sizes[FILES + 2];
@@ -62,7 +64,10 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
         usleep(moment_us + write_us), moment_us = 0;
         return reply(to->unique, 0, &write_out, sizeof write_out);
     case FUSE_STATFS: return reply(to->unique, 0, &room, sizeof room);
-    case FUSE_FLUSH: usleep(close_us); return reply(to->unique, 0, 0, 0);
+    case FUSE_FLUSH:
+        /* Whoever is killed need not wait for an answer to its close. */
+        usleep(close_us);
+        return reply(to->unique, strcmp(way, "opens") ? 0 : ENOSYS, 0, 0);
     case FUSE_RELEASE: return reply(to->unique, 0, 0, 0);
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
@@ -85,6 +90,7 @@ static _Noreturn void serve(const char *folder) {
         if (ends[1].revents) {
             if (read(0, &byte, 1) != 1) _exit(0);
             if (!strcmp(way, "a_moment")) moment_us = MOMENT_US;
+            else if (!strcmp(way, "newer")) moment_us = ORDER_US;
             else if (!strcmp(way, "many")) write_us = SLOW_US;
             else if (!strcmp(way, "closes")) close_us = MOMENT_US;
             else if (read(0, &byte, 1) != 1) _exit(0);
@@ -125,11 +131,15 @@ static pid_t writer(const char *path, int records, double seconds) {
 }
 
 /* Gives what waits the time to arrive, on a machine that is busy. */
-static void tell_size(const char *path) {
+static void tell_size_of(const char *path, int records) {
     struct stat found = {0};
-    for (double begun = now(); found.st_size < RECORDS * RECORD && now() < begun + LATE_SECONDS; usleep(10000))
+    for (double begun = now(); found.st_size < records * RECORD && now() < begun + LATE_SECONDS; usleep(10000))
         stat(path, &found);
     say("%s: %ld\n", strrchr(path, '/') ? "served" : path, (long)found.st_size);
+}
+
+static void tell_size(const char *path) {
+    tell_size_of(path, RECORDS);
 }
 
 static void end(pid_t child) {
@@ -141,9 +151,16 @@ static void tell_server(int to) {
     if (write(to, "", 1) != 1) cannot("server");
 }
 
+/* Until what cannot wait has been written to a file. */
+static void await_begun(const char *path) {
+    struct stat found = {0};
+    while (found.st_size < SOME * RECORD / 8) usleep(10000), stat(path, &found);
+    usleep(300000);
+}
+
 static void for_long(const char *path, int to) {
     pid_t on_it = writer(path, RECORDS, 1e9);
-    usleep(300000);
+    await_begun(path);
     tell_server(to);
     /* What waits is due by now. */
     usleep(1200000);
@@ -163,7 +180,7 @@ static void for_long(const char *path, int to) {
 static void a_moment(const char *path, int to) {
     int status = -1;
     pid_t on_it = writer(path, RECORDS, 1.5);
-    usleep(300000);
+    await_begun(path);
     tell_server(to);
     /* By now it has waited for that write for so long as for nobody who does nothing. */
     usleep(1900000);
@@ -194,13 +211,6 @@ static pid_t writer_of_many(const char *folder, double seconds) {
     _exit(0);
 }
 
-/* Until what cannot wait has been written to a file. */
-static void await_begun(const char *path) {
-    struct stat found = {0};
-    while (found.st_size < SOME * RECORD / 8) usleep(10000), stat(path, &found);
-    usleep(200000);
-}
-
 static void tell_size_now(const char *path) {
     struct stat found = {0};
     stat(path, &found);
@@ -215,7 +225,7 @@ static void many(const char *folder, int to) {
     await_begun(last);
     tell_server(to);
     pid_t living = writer("living", MANY, 1e9);
-    usleep(1900000);
+    usleep(2600000);
     /* By now what they had waiting is being written for them. */
     tell_size_now("living");
     pid_t dead = writer("dead", MANY, 1e9);
@@ -223,10 +233,57 @@ static void many(const char *folder, int to) {
     double begun = now();
     end(dead);
     tell_size_now("dead");
-    say("%s\n", now() - begun < 0.8 ? "at once" : "late");
+    say("%s\n", now() - begun < 1 ? "at once" : "late");
     end(living);
     waitpid(on_it, &status, 0);
     say("status %d\n", status);
+}
+
+/* Writes there, and then elsewhere. */
+static pid_t writer_of_two(const char *path) {
+    pid_t child = fork();
+    if (child) return child;
+    int files[] = {open(path, O_WRONLY), open("first", O_WRONLY | O_CREAT | O_TRUNC, 0644)};
+    for (int i = 0; i < 2; i++) put(files[i], RECORDS);
+    for (int i = 0; i < 2; i++) put(files[i], 1);
+    wait_for(1e9);
+    _exit(0);
+}
+
+static void opens(const char *path, int to) {
+    char byte;
+    int ends[2];
+    pid_t child = writer_of_two(path);
+    await_begun("first");
+    tell_server(to);
+    usleep(2500000);
+    double begun = now();
+    close(open("first", O_WRONLY));
+    say("opened %s\n", now() - begun < 5 ? "soon" : "late");
+    end(child);
+    begun = now();
+    for (int i = 0; i < 3; i++) {
+        if (pipe(ends)) cannot("pipe");
+        close(ends[1]);
+        say("%ld\n", (long)read(ends[0], &byte, 1));
+        close(ends[0]);
+    }
+    say("learned %s\n", now() - begun < 5 ? "soon" : "late");
+    tell_server(to);
+    tell_size_of(path, RECORDS + 1);
+}
+
+static void newer(const char *path, int to) {
+    struct stat found = {0};
+    pid_t child = writer_of_two(path);
+    await_begun("first");
+    tell_server(to);
+    while (found.st_size < (RECORDS + 1) * RECORD) usleep(10000), stat("first", &found);
+    /* While the server is at a write it answers nobody. */
+    double begun = now();
+    stat(path, &found);
+    say("%s: %ld\n", now() - begun < 0.2 ? "in order" : "before what it follows from", (long)found.st_size);
+    end(child);
 }
 
 static void closes(const char *path, int to) {
@@ -240,7 +297,7 @@ static void closes(const char *path, int to) {
     await_begun(path);
     pid_t living = writer("living", MANY, 1e9);
     tell_server(to);
-    usleep(2000000);
+    usleep(2600000);
     tell_size_now("living");
     end(living);
     waitpid(on_it, &status, 0);
@@ -273,6 +330,8 @@ int main(int count, char **words) {
     close(fd);
     if (!strcmp(way, "many")) many(words[2], ends[1]);
     else if (!strcmp(way, "closes")) closes(path, ends[1]);
+    else if (!strcmp(way, "newer")) newer(path, ends[1]);
+    else if (!strcmp(way, "opens")) opens(path, ends[1]);
     else (strcmp(way, "a_moment") ? for_long : a_moment)(path, ends[1]);
     umount2(words[2], MNT_DETACH);
     end(server);

@@ -162,6 +162,21 @@ fn a_server_that_takes_its_time_costs_nobody_the_guard() {
 }
 
 #[test]
+fn a_server_that_takes_its_time_at_a_close_holds_up_nobody() {
+    check_program("hangs", "closes");
+}
+
+#[test]
+fn what_follows_from_a_slow_write_is_seen_after_it() {
+    check_program("hangs", "newer");
+}
+
+#[test]
+fn what_lies_where_a_server_hangs_is_waited_for_once() {
+    check_program("hangs", "opens");
+}
+
+#[test]
 fn files_of_a_slow_server_cost_nobody_the_guard_and_hold_up_nobody() {
     check_program("hangs", "many");
 }

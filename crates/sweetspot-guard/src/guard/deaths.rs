@@ -291,8 +291,8 @@ impl Guard {
         let dead = Dead { id, watched: dead, has_slot };
         // What was taken of it is the guard's until it is given back.
         let entries = self.ledger.entries();
-        if self.reapers.has_put_off(|index| self.is_left_by(&dead, index, &entries[index])) {
-            self.put_off(Job::Finish(id));
+        let is_its_own = |index: usize| self.is_left_by(&dead, index, &entries[index]);
+        if self.reapers.put_behind_rest(Job::Finish(id), is_its_own) {
             return false;
         }
         let mut left: Vec<(u64, usize, &Entry)> = self
@@ -303,9 +303,13 @@ impl Guard {
         left.sort_unstable_by_key(|(order, ..)| *order);
         let mut looked = self.lock_watch().looked.remove(&id).unwrap_or_default();
         let mut is_all = true;
+        let device_of = |index: usize| self.held[index].device.load(SeqCst);
         for (_, index, entry) in left {
             match self.finish_entry(&dead, index, entry, &mut looked) {
                 Ok(()) => {}
+                Err(Later::Hung) if self.reapers.hold_back(device_of(index), Job::Finish(id)) => {
+                    return false;
+                }
                 Err(Later::Hung) => is_all = false,
                 Err(Later::Replaced) => return false,
                 Err(Later::Slow) => {

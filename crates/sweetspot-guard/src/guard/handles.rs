@@ -3,8 +3,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -22,6 +20,7 @@ use super::alone::{Looker, Question};
 use super::deaths::Watched;
 use super::place::note_close;
 use super::room::Room;
+use super::servers::open_handle;
 use super::unseen::Asks;
 use super::writers::{Asked, Writers};
 use crate::quiet::{self, Quiet};
@@ -479,17 +478,6 @@ fn asker(entry: &Entry) -> Result<(u32, i32), Refused> {
     } else {
         Ok((slot, fd))
     }
-}
-
-/// Opens a handle on the file of a descriptor.
-fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
-    let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
-    // The bits of the link are those of the description: what the program may not write, nobody
-    // writes for it.
-    if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
-        return Err(Refused::ForGood);
-    }
-    Ok(sys::open(&link, libc::O_PATH, 0)?)
 }
 
 /// Why a handle is not granted: the file's calls pass through.

@@ -99,6 +99,11 @@ impl Guard {
             // What it has written before comes first; anyone who asked asks again.
             return;
         }
+        let holds_back = |index: usize| self.reapers.holds_back(self.device_of(index));
+        if take.iter().any(|(index, word)| length_of(*word) > 0 && holds_back(*index)) {
+            // What it has written elsewhere since is seen later: the call may still return. It comes again by itself.
+            return;
+        }
         let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
         for (index, word) in take {
             let hangs = || self.reapers.is_hung(self.device_of(*index), Waiter::Take);

@@ -12,6 +12,9 @@
 //! A file system that is only slow keeps the reaper for one call at a time: what is to be done elsewhere comes before the
 //! next one.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -41,6 +44,8 @@ const CALL_TIME_MAX: Duration = Duration::from_millis(500);
 /// A file system on which a call takes longer than this is slow, for so long.
 const SLOW_CALL: Duration = Duration::from_millis(20);
 const SLOW_AGE: Duration = Duration::from_secs(10);
+/// So long is held back what follows from a call that does not return.
+const HELD_BACK_MAX: Duration = Duration::from_secs(1);
 /// So many answers in a row may come too late for an entry; its file's calls pass through then.
 const LATE_MAX: u32 = 3;
 
@@ -60,6 +65,13 @@ pub(super) enum Job {
     /// Close what an entry holds, of which a server is told.
     Close(usize),
     Step(Step),
+}
+
+impl Job {
+    /// Whether it is the rest of a take that has such an entry next.
+    fn is_rest(&self, is_it: impl Fn(usize) -> bool) -> bool {
+        matches!(self, Job::GoOn(taking) if taking.next().is_some_and(is_it))
+    }
 }
 
 /// A call in answer to an ask, on a file system.
@@ -91,6 +103,18 @@ struct Hung {
     dead: Vec<u64>,
     /// Entries that are to be answered.
     asked: Vec<usize>,
+    /// When the call was made that does not return.
+    since: Option<Instant>,
+    /// What follows from that call, and what is left of other processes that have files there. What a process wrote later,
+    /// elsewhere, is not to be seen before what it wrote there, if that takes but a moment longer.
+    held_back: VecDeque<Job>,
+}
+
+impl Hung {
+    /// A moment more may do.
+    fn holds_back(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < HELD_BACK_MAX)
+    }
 }
 
 /// Who waits for a file system that hangs.
@@ -168,11 +192,29 @@ impl Reapers {
         job.map(|job| (job, state.was_put_off))
     }
 
-    /// Whether the rest of a take was put off that has an entry like this next.
+    /// Whether the rest of a take was put off, or is held back, that has an entry like this next.
     pub(super) fn has_put_off(&self, is_it: impl Fn(usize) -> bool) -> bool {
-        let is_rest =
-            |job: &Job| matches!(job, Job::GoOn(taking) if taking.next().is_some_and(&is_it));
-        self.lock().put_off.iter().any(is_rest)
+        self.lock().waiting().any(|jobs| jobs.iter().any(|job| job.is_rest(&is_it)))
+    }
+
+    /// Puts a job behind the rest of a take that was put off, or is held back, if there is one of such an entry.
+    pub(super) fn put_behind_rest(&self, job: Job, is_it: impl Fn(usize) -> bool) -> bool {
+        let mut state = self.lock();
+        let has_rest = |jobs: &&mut VecDeque<Job>| jobs.iter().any(|job| job.is_rest(&is_it));
+        let jobs = state.waiting().find(has_rest);
+        jobs.map(|jobs| jobs.push_back(job)).is_some()
+    }
+
+    /// Whether a file system hangs, but only for a moment so far.
+    pub(super) fn holds_back(&self, device: u64) -> bool {
+        self.lock().hung.get(&device).is_some_and(Hung::holds_back)
+    }
+
+    /// Holds a job back that is of a file system which hangs, if it has done so only for a moment.
+    pub(super) fn hold_back(&self, device: u64, job: Job) -> bool {
+        let mut state = self.lock();
+        let hung = state.hung.get_mut(&device).filter(|hung| hung.holds_back());
+        hung.map(|hung| hung.held_back.push_back(job)).is_some()
     }
 
     /// Whether what is next on a file system comes after all that is due elsewhere.
@@ -230,6 +272,25 @@ impl State {
 
     fn is_own(&self) -> bool {
         NUMBER.get() == self.reaper
+    }
+
+    /// What is not due now.
+    fn waiting(&mut self) -> impl Iterator<Item = &mut VecDeque<Job>> {
+        let held_back = self.hung.values_mut().map(|hung| &mut hung.held_back);
+        std::iter::once(&mut self.put_off).chain(held_back)
+    }
+
+    /// What has been held back for long enough is due, before all else: what is taken is the guard's until it is given
+    /// back. Says whether there is any.
+    fn end_holding_back(&mut self) -> bool {
+        let mut over = VecDeque::new();
+        for hung in self.hung.values_mut().filter(|hung| !hung.holds_back()) {
+            over.append(&mut hung.held_back);
+        }
+        let is_any = !over.is_empty();
+        over.append(&mut self.due);
+        self.due = over;
+        is_any
     }
 
     fn is_hung(&mut self, device: u64, waiter: Waiter) -> bool {
@@ -324,7 +385,8 @@ impl Guard {
     /// The file system that has kept this thread goes on, and what waits for it is done.
     pub(super) fn let_go_on(&self, device: u64, _: Replaced) {
         let Some(hung) = self.reapers.lock().hung.remove(&device) else { return };
-        self.hand_over(hung.dead.into_iter().map(Job::Finish));
+        let dead = hung.dead.into_iter().map(Job::Finish);
+        self.hand_over(hung.held_back.into_iter().chain(dead));
         for index in hung.asked {
             self.ask_again(index);
         }
@@ -343,9 +405,12 @@ impl Guard {
         let event = self.due_event.as_ref()?;
         let limit = self.reapers.limit;
         let mut state = self.reapers.lock();
+        if state.end_holding_back() {
+            event.raise();
+        }
         let Some(call) = &state.call else {
             // It is about to make one, perhaps.
-            let is_due = !state.due.is_empty() || !state.put_off.is_empty();
+            let is_due = !state.due.is_empty() || state.waiting().any(|jobs| !jobs.is_empty());
             return (state.is_busy || is_due).then_some(limit);
         };
         let passed = call.begun.elapsed();
@@ -360,8 +425,7 @@ impl Guard {
         let hung = state.hung.entry(call.device).or_default();
         hung.in_use = call.in_use;
         hung.asked.extend(call.in_use.filter(|_| call.is_asked));
-        // Before all else: what is taken is the guard's until it is given back.
-        call.rest.into_iter().for_each(|rest| state.due.push_front(rest));
+        (hung.since, hung.held_back) = (Some(call.begun), call.rest.into_iter().collect());
         event.raise();
         Some(limit)
     }
@@ -429,57 +493,3 @@ impl Held {
 
 /// Another thread is the reaper by now.
 pub(super) struct Replaced;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_late_three_times_is_asked_no_more() {
-        let held = Held::default();
-        let answers = || matches!(held.late(), Refused::Later);
-        assert_eq!([answers(), answers(), answers()], [true, true, false]);
-        held.late_answers.store(0, SeqCst);
-        assert!(answers(), "another answer came in between");
-    }
-
-    #[test]
-    fn what_a_call_uses_is_taken_after_it() {
-        let reapers = Reapers::new(Duration::ZERO);
-        let is_taken = |index| reapers.unless_in_use(index, || ()).is_some();
-        let (begun, in_use) = (Instant::now(), Some(5));
-        reapers.lock().call = Some(Call { device: 1, in_use, is_asked: false, begun, rest: None });
-        assert!(is_taken(4));
-        assert!(!reapers.lock().call.as_ref().unwrap().is_asked);
-        assert!(!is_taken(5));
-        assert!(reapers.lock().call.take().unwrap().is_asked, "it is asked again");
-        reapers.lock().hung.insert(1, Hung { in_use, ..Hung::default() });
-        assert!(is_taken(4));
-        assert!(!is_taken(5));
-        assert_eq!(reapers.lock().hung[&1].asked, [5]);
-        reapers.lock().hung.clear();
-        assert!(is_taken(5));
-    }
-
-    #[test]
-    fn a_step_that_nobody_waits_for_any_more_keeps_nothing() {
-        let handle = std::sync::Arc::new(());
-        let held = std::sync::Arc::clone(&handle);
-        let mut state = State::default();
-        let first =
-            state.put_first(Step::new(7, 1, move || std::sync::Arc::strong_count(&held) > 0));
-        let second = state.put_first(Step::new(8, 1, || true));
-        drop(state.take_back(first));
-        assert_eq!(std::sync::Arc::strong_count(&handle), 1);
-        assert!(state.take_back(first + second).is_none(), "there is no such step");
-        let mut answer = |expected: usize| match state.due.pop_front() {
-            Some(Job::Step(step)) => {
-                assert_eq!(step.index, expected);
-                (step.call)()
-            }
-            _ => panic!("no step"),
-        };
-        assert!(answer(8), "it is made as it was");
-        assert!(!answer(7), "its entry is asked for again");
-    }
-}

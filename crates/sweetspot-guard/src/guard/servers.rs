@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -113,6 +115,17 @@ impl Guard {
         self.ask_again(index);
         self.poke();
     }
+}
+
+/// Opens a handle on the file of a descriptor.
+pub(super) fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
+    let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
+    // The bits of the link are those of the description: what the program may not write, nobody
+    // writes for it.
+    if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
+        return Err(Refused::ForGood);
+    }
+    Ok(sys::open(&link, libc::O_PATH, 0)?)
 }
 
 impl Held {
