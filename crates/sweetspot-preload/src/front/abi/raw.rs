@@ -401,12 +401,6 @@ fn of_processes(call: &Call) -> Option<isize> {
     })
 }
 
-/// A read at the kernel's offset.
-fn at_offset(fd: c_int, next: impl FnOnce() -> isize) -> isize {
-    dispatch::hand_over_offset(fd);
-    passed_through(next)
-}
-
 /// After this call nothing can be buffered any more.
 fn ending_for(why: Why, call: impl FnOnce() -> isize) -> isize {
     dispatch::end_because(why);
