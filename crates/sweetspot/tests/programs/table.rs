@@ -38,7 +38,18 @@ pub struct Case {
     pub long: bool,
     /// The program is killed, so a guard may write its last bytes just after its end.
     pub finished_late: bool,
+    /// Why what `profile` says of its calls is not compared with what `run` makes of them; empty where it is.
+    pub not_predicted: &'static str,
 }
+
+const FEW_CALLS: &str = "it makes fewer calls than count on any file";
+const TIMING: &str = "its threads, handlers or processes are faster or slower";
+const HANDLERS: &str = "`profile` does not see handlers begin, and they begin all the time";
+const LOOKS: &str = "it looks whether it is buffered, and does more or less";
+const FAULTS: &str = "it blocks, ignores or provokes the signals of bad addresses";
+const APART: &str = "`profile` looks at each process by itself";
+const UNSEEN: &str = "its files are shared or watched in ways that `profile` does not follow";
+const ANSWERED: &str = "another library answers its calls";
 
 /// A row says only what is special.
 pub const DEFAULT: Case = Case {
@@ -54,6 +65,7 @@ pub const DEFAULT: Case = Case {
     seconds_max: 60,
     long: false,
     finished_late: false,
+    not_predicted: "",
 };
 
 /// Every program.

@@ -1,6 +1,8 @@
 //! C programs: plain calls, and random programs of calls.
 
-use super::{Case, DEFAULT, LINES};
+use super::{
+    ANSWERED, APART, Case, DEFAULT, FAULTS, FEW_CALLS, HANDLERS, LINES, LOOKS, TIMING, UNSEEN,
+};
 use crate::build::Build::{C, CLibrary, CLinked, CVersioned};
 
 pub const CALLS: &[Case] = &[
@@ -34,6 +36,7 @@ pub const CALLS: &[Case] = &[
         build: &[C("copy")],
         prepare: "seq 300000 > in",
         command: "$RUN $BIN/c/copy in out 4096",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -42,6 +45,7 @@ pub const CALLS: &[Case] = &[
         build: &[C("copy")],
         prepare: "seq 300000 > in",
         command: "$RUN $BIN/c/copy in out 100000",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -79,6 +83,7 @@ pub const CALLS: &[Case] = &[
         build: &[C("copy")],
         prepare: "seq 1000 > in",
         command: "$RUN $BIN/c/copy in out 33 sync",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -185,6 +190,7 @@ pub const ERRORS: &[Case] = &[
         name: "write and pwrite",
         build: &[C("errors_write")],
         command: "$RUN $BIN/c/errors_write",
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -213,6 +219,7 @@ pub const ERRORS: &[Case] = &[
         name: "open, dup, close",
         build: &[C("errors_descriptors")],
         command: "$RUN $BIN/c/errors_descriptors",
+        not_predicted: "its busiest file never has a name",
         ..DEFAULT
     },
     Case {
@@ -229,6 +236,7 @@ pub const ERRORS: &[Case] = &[
         command: "$RUN $BIN/c/errors_limits; $RUN $BIN/c/errors_limits killed; echo $?; ulimit -f 8; exec $RUN $BIN/c/errors_limits killed",
         ends: "signal 25",
         finished_late: true,
+        not_predicted: "no record of it can be written",
         ..DEFAULT
     },
 ];
@@ -297,6 +305,7 @@ pub const SHARING: &[Case] = &[
         name: "one description, many holders",
         build: &[C("shared_offset")],
         command: "$RUN $BIN/c/shared_offset",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -307,6 +316,7 @@ pub const SHARING: &[Case] = &[
         command: "$RUN $BIN/c/of_go; $RUN $BIN/c/calls_go ./of_go.so; \
                   $RUN $BIN/c/calls_go ./asks_go.so use_needed; \
                   LD_PRELOAD=$PWD/of_go.so $RUN $BIN/c/calls_go ./of_go.so",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -316,6 +326,7 @@ pub const SHARING: &[Case] = &[
         command: "for way in capture 'capture append' dup2 'dup2 append' moved reads reads handler; do \
                   $RUN $BIN/c/replaced $way; done",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -323,6 +334,7 @@ pub const SHARING: &[Case] = &[
         name: "descriptors are closed while others use them",
         build: &[C("closed_beside")],
         command: "for way in reads writes asks reopened handler handler; do $RUN $BIN/c/closed_beside $way; done",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -332,6 +344,7 @@ pub const SHARING: &[Case] = &[
         command: "for way in close duplicate replace sendfile copy splice pwritev2 writev preadv2 readv send; do \
                   $RUN $BIN/c/meets_handlers $way; done",
         long: true,
+        not_predicted: HANDLERS,
         ..DEFAULT
     },
     Case {
@@ -339,6 +352,7 @@ pub const SHARING: &[Case] = &[
         name: "memory behind that of a window",
         build: &[C("behind_window")],
         command: "$RUN $BIN/c/behind_window",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -348,6 +362,7 @@ pub const SHARING: &[Case] = &[
         command: "$RUN sh -c 'for loops in 0 20000 50000 100000 150000 200000 300000; do \
                   (exec 1<> log$loops; exec $BIN/c/put_elsewhere log$loops $loops) 2> /dev/null; \
                   echo $?; done' 2> /dev/null",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -359,6 +374,7 @@ pub const SHARING: &[Case] = &[
                   { $RUN $BIN/c/outside $mode 3> $mode.said2; echo after; } >> $mode 2> $mode.errors; \
                   $RUN sh -c '{ $BIN/c/outside '$mode'; echo after; } > '$mode'.in 2>&1 3> '$mode'.said3'; \
                   done",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -433,6 +449,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("ends_beside")],
         command: "$RUN $BIN/c/ends_beside",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -440,6 +457,7 @@ pub const SHARING: &[Case] = &[
         name: "who ends while another thread begins to write ends well",
         build: &[C("ends_well")],
         command: "$RUN $BIN/c/ends_well",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -447,6 +465,7 @@ pub const SHARING: &[Case] = &[
         name: "a limit on sizes is set while threads write",
         build: &[C("limited_beside")],
         command: "$RUN $BIN/c/limited_beside",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -454,6 +473,7 @@ pub const SHARING: &[Case] = &[
         name: "a program of an older C library gets its functions",
         build: &[C("old_versions")],
         command: "$RUN $BIN/c/old_versions",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -461,6 +481,7 @@ pub const SHARING: &[Case] = &[
         name: "a fork calls functions of the program's in the child",
         build: &[C("atfork_beside")],
         command: "$RUN $BIN/c/atfork_beside",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -468,6 +489,7 @@ pub const SHARING: &[Case] = &[
         name: "bad vectors before anything is buffered",
         build: &[C("bad_vector")],
         command: "$RUN $BIN/c/bad_vector",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -475,6 +497,7 @@ pub const SHARING: &[Case] = &[
         name: "what is closed beside a thread that starts programs is closed",
         build: &[C("closes_for_good")],
         command: "$RUN $BIN/c/closes_for_good",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -483,6 +506,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell filling 1000",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -498,6 +522,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("overlap")],
         command: "$RUN $BIN/c/overlap",
         long: true,
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -505,6 +530,7 @@ pub const SHARING: &[Case] = &[
         name: "one call over what waits, by a descriptor that was given",
         build: &[C("beneath")],
         command: "$RUN $BIN/c/beneath",
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -513,6 +539,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("nameless")],
         command: "for way in pwrite stream read size append; do $RUN $BIN/c/nameless $way; done",
         long: true,
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -522,6 +549,7 @@ pub const SHARING: &[Case] = &[
         needs: &["setpriv"],
         // Root may look at every process.
         command: "as=; [ $(id -u) = 0 ] && as='setpriv --bounding-set -all'; $as $RUN $BIN/c/hidden hidden",
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -529,6 +557,7 @@ pub const SHARING: &[Case] = &[
         name: "stores by a process that writes a title over its environment",
         build: &[C("hidden")],
         command: "$RUN $BIN/c/hidden titled",
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -536,6 +565,7 @@ pub const SHARING: &[Case] = &[
         name: "what another process wrote is synced",
         build: &[C("overlap")],
         command: "$RUN $BIN/c/overlap sync",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -552,6 +582,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell opening 2000",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -559,6 +590,7 @@ pub const SHARING: &[Case] = &[
         name: "bad addresses in short copies",
         build: &[C("alone")],
         command: "$RUN $BIN/c/alone addresses",
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -573,6 +605,7 @@ pub const SHARING: &[Case] = &[
         name: "alone until there is a handler",
         build: &[C("alone")],
         command: "$RUN $BIN/c/alone handler",
+        not_predicted: HANDLERS,
         ..DEFAULT
     },
     Case {
@@ -587,6 +620,7 @@ pub const SHARING: &[Case] = &[
         name: "a handler speaks in the middle of writes",
         build: &[C("signals_speak")],
         command: "$RUN $BIN/c/signals_speak 3000",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -595,6 +629,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("stops_world")],
         command: "$RUN $BIN/c/stops_world standard",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -603,6 +638,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("stops_world")],
         command: "$RUN $BIN/c/stops_world queued",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -610,6 +646,7 @@ pub const SHARING: &[Case] = &[
         name: "a handler sets what others do that have come with it",
         build: &[C("at_once")],
         command: "$RUN $BIN/c/at_once",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -618,6 +655,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("signals_window")],
         command: "$RUN $BIN/c/signals_window 1000",
         long: true,
+        not_predicted: HANDLERS,
         ..DEFAULT
     },
     Case {
@@ -627,6 +665,7 @@ pub const SHARING: &[Case] = &[
         command: "for way in queue once mask; do $RUN $BIN/c/signals_between $way 400; done; \
                   $RUN $BIN/c/signals_between timer 20000",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -635,6 +674,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("threads_spawn")],
         command: "$RUN $BIN/c/threads_spawn 100",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -657,6 +697,7 @@ pub const SHARING: &[Case] = &[
         name: "signals at any moment of a vfork",
         build: &[C("vfork_signals")],
         command: "$RUN $BIN/c/vfork_signals",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -664,6 +705,7 @@ pub const SHARING: &[Case] = &[
         name: "a thread sets actions while another one hears signals",
         build: &[C("uncovered")],
         command: "$RUN $BIN/c/uncovered",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -671,6 +713,7 @@ pub const SHARING: &[Case] = &[
         name: "a buffer changes while it is written",
         build: &[C("changes_meanwhile")],
         command: "$RUN $BIN/c/changes_meanwhile",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -724,6 +767,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("goes")],
         command: "for way in library returns exits; do $RUN $BIN/c/goes $way 8; done",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -739,6 +783,7 @@ pub const SHARING: &[Case] = &[
         name: "many threads wait in a vfork at the same time",
         build: &[C("vforks_at_once")],
         command: "$RUN $BIN/c/vforks_at_once",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -746,6 +791,7 @@ pub const SHARING: &[Case] = &[
         name: "the child of a vfork and its parent's files",
         build: &[C("vfork_child")],
         command: "$RUN $BIN/c/vfork_child",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -753,6 +799,7 @@ pub const SHARING: &[Case] = &[
         name: "flushes and advice at any moment",
         build: &[C("knows")],
         command: "$RUN $BIN/c/knows everywhere file",
+        not_predicted: HANDLERS,
         ..DEFAULT
     },
     Case {
@@ -776,6 +823,7 @@ pub const SHARING: &[Case] = &[
         name: "files that grow while a tree is walked",
         build: &[C("walk")],
         command: "mkdir tree; $RUN $BIN/c/walk tree",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -783,6 +831,7 @@ pub const SHARING: &[Case] = &[
         name: "one file, many descriptions",
         build: &[C("coherence")],
         command: "$RUN $BIN/c/coherence",
+        not_predicted: "`profile` tells files apart by their paths",
         ..DEFAULT
     },
     Case {
@@ -820,6 +869,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("order")],
         command: "for way in pipe flag signal mkdir symlink eventfd semaphore semop message shared-memory log stamp position read write flags outside-position outside-read outside-write; do echo $way; $RUN $BIN/c/order $way <> outside; done",
         long: true,
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -828,6 +878,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("freed")],
         command: "$RUN $BIN/c/freed",
         long: true,
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -835,6 +886,7 @@ pub const SHARING: &[Case] = &[
         name: "shared in ways that are easily missed",
         build: &[C("given_away")],
         command: "$RUN $BIN/c/given_away",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -851,6 +903,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("handed_on")],
         command: "P=$BIN/c/handed_on; $P lock $RUN $P becomes 0; $P lock $RUN $P becomes 2; \
             $RUN $P lock $P becomes 3",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -858,6 +911,7 @@ pub const SHARING: &[Case] = &[
         name: "entries of the environment that are no variables",
         build: &[C("handed_on")],
         command: "$BIN/c/handed_on odd $RUN $BIN/c/handed_on entries",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -865,6 +919,7 @@ pub const SHARING: &[Case] = &[
         name: "a spawn on a small stack",
         build: &[C("spawn_stack")],
         command: "$RUN $BIN/c/spawn_stack",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -874,6 +929,7 @@ pub const SHARING: &[Case] = &[
         prepare: "printf '[[rule]]\\nstdio = \"on\"\\n' > sweetspot.toml",
         command: "$RUN $BIN/c/cancelled; $RUN $BIN/c/cancelled r rc",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -883,6 +939,7 @@ pub const SHARING: &[Case] = &[
         command: "$RUN $BIN/c/unheard signal; $RUN $BIN/c/unheard mapping; \
                   for way in inherit send link deleted fetch; do \
                   $RUN $BIN/c/unheard memory $way; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -891,6 +948,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("unusual")],
         command: "for way in direct frozen dispatch 'answer 0' 'answer 1' edges window; do \
                   $RUN $BIN/c/unusual $way; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -944,6 +1002,7 @@ pub const SHARING: &[Case] = &[
         name: "a descriptor that another process fetches",
         build: &[C("fetched")],
         command: "$RUN $BIN/c/fetched",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -959,6 +1018,7 @@ pub const SHARING: &[Case] = &[
         name: "what is done to a process without a call of its own",
         build: &[C("unsaid")],
         command: "$RUN $BIN/c/unsaid",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -966,6 +1026,7 @@ pub const SHARING: &[Case] = &[
         name: "stopped at any moment",
         build: &[C("stopped")],
         command: "$RUN $BIN/c/stopped",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -990,6 +1051,7 @@ pub const SHARING: &[Case] = &[
         name: "a profile that the C library writes",
         build: &[C("profiled")],
         command: "$RUN $BIN/c/profiled",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -1011,6 +1073,7 @@ pub const SHARING: &[Case] = &[
         name: "the child of a vfork of what is not buffered any more",
         build: &[C("vfork_passive")],
         command: "for way in fault group both; do $RUN $BIN/c/vfork_passive $way; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -1018,6 +1081,7 @@ pub const SHARING: &[Case] = &[
         name: "a fork by an instruction of the program's own",
         build: &[C("forks_itself")],
         command: "for way in end close seek; do $RUN $BIN/c/forks_itself $way; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -1026,6 +1090,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("appended"), C("confined")],
         command: "$RUN $BIN/c/appended; $BIN/c/confined allow $RUN $BIN/c/appended; \
                   $BIN/c/confined copy $RUN $BIN/c/appended read",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -1033,6 +1098,7 @@ pub const SHARING: &[Case] = &[
         name: "a process says who may trace it",
         build: &[C("tracer")],
         command: "for way in silent named before raw nobody; do $RUN $BIN/c/tracer $way > $way; done",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -1063,6 +1129,7 @@ pub const SHARING: &[Case] = &[
         name: "a ring that opens what another process writes",
         build: &[C("opens_by_ring")],
         command: "$RUN $BIN/c/opens_by_ring before after 'before cuts' 'after cuts' 'before child cuts'",
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -1070,6 +1137,7 @@ pub const SHARING: &[Case] = &[
         name: "a ring that was made out of sight",
         build: &[C("opens_by_ring")],
         command: "$RUN $BIN/c/opens_by_ring own",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -1079,6 +1147,7 @@ pub const SHARING: &[Case] = &[
         command: "for way in 'cuts uring' 'cuts ignore' root 'received uring' 'opened uring' 'opened ignore' fetched \
                   'fetched uring' 'sends uring' 'sends ignore'; do $RUN $BIN/c/not_buffered $way; done",
         long: true,
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -1087,6 +1156,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("vfork_leaves")],
         command: "for way in spawn system popen 'map read' 'map write' 'map nothing' attach watch 'raw watch' limit; do \
                   $RUN $BIN/c/vfork_leaves \"$way\"; done",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -1109,6 +1179,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("sent_faults")],
         command: "for way in wait signalfd thread handler storm taken beside many jump; do $RUN $BIN/c/sent_faults $way; done",
         long: true,
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -1117,6 +1188,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("raised")],
         command: "for way in gone steps; do $RUN $BIN/c/raised $way; done",
         long: true,
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -1146,6 +1218,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("first_ended")],
         command: "$RUN $BIN/c/first_ended",
         long: true,
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -1163,6 +1236,7 @@ pub const SHARING: &[Case] = &[
         // What root may do in spite of the mode is taken from it, too.
         command: "as=; [ $(id -u) = 0 ] && as='setpriv --bounding-set -dac_override,-dac_read_search'; \
                   $as $RUN $BIN/c/rights",
+        not_predicted: "only the guard is refused anything",
         ..DEFAULT
     },
     Case {
@@ -1178,6 +1252,7 @@ pub const SHARING: &[Case] = &[
         name: "signal masks that come with a wait, a thread or sigset",
         build: &[C("other_masks")],
         command: "for way in '' old new timer aio started beside back; do $RUN $BIN/c/other_masks $way; done",
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -1186,6 +1261,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("ignored_faults")],
         command: "$RUN $BIN/c/ignored_faults; cp out first; trap '' SEGV BUS; $RUN $BIN/c/ignored_faults",
         long: true,
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -1193,6 +1269,7 @@ pub const SHARING: &[Case] = &[
         name: "bad addresses while their signals are blocked",
         build: &[C("blocked_faults"), C("confined")],
         command: "$RUN $BIN/c/blocked_faults; $BIN/c/confined by_kernel $RUN $BIN/c/blocked_faults",
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
@@ -1200,6 +1277,7 @@ pub const SHARING: &[Case] = &[
         name: "counters under locks",
         build: &[C("order")],
         command: "$RUN $BIN/c/order locks",
+        not_predicted: APART,
         ..DEFAULT
     },
     Case {
@@ -1222,6 +1300,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("switched")],
         command: "$RUN $BIN/c/switched 100000",
         long: true,
+        not_predicted: HANDLERS,
         ..DEFAULT
     },
     Case {
@@ -1244,6 +1323,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("no_clock")],
         prepare: "seq 100000 > in",
         command: "$RUN $BIN/c/no_clock early && cmp in out; $RUN $BIN/c/no_clock late && cmp in out",
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -1290,6 +1370,7 @@ pub const SHARING: &[Case] = &[
             CLinked("homonyms", &["homonyms_any", "homonyms_versioned", "homonyms_none"]),
         ],
         command: "$RUN $BIN/c/homonyms; LD_BIND_NOW=1 $RUN $BIN/c/homonyms",
+        not_predicted: ANSWERED,
         ..DEFAULT
     },
     Case {
@@ -1297,6 +1378,7 @@ pub const SHARING: &[Case] = &[
         name: "a descriptor is sent in memory that was used before",
         build: &[C("sends_number")],
         command: "$RUN $BIN/c/sends_number",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -1304,6 +1386,7 @@ pub const SHARING: &[Case] = &[
         name: "a handler moves the position in the middle of a read",
         build: &[C("handler_seeks")],
         command: "$RUN $BIN/c/handler_seeks",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -1312,6 +1395,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("vfork_forks"), CLibrary("forks_for_vfork")],
         prepare: "cp $BIN/c/forks_for_vfork forks.so",
         command: "$RUN $BIN/c/vfork_forks; LD_PRELOAD=$PWD/forks.so $RUN $BIN/c/vfork_forks",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -1319,6 +1403,7 @@ pub const SHARING: &[Case] = &[
         name: "functions that not every C library has",
         build: &[C("asks_whether")],
         command: "$RUN $BIN/c/asks_whether",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -1326,6 +1411,7 @@ pub const SHARING: &[Case] = &[
         name: "calls to a server by the C library's own RPC",
         build: &[C("rpc_inside")],
         command: "for way in grows changes; do $RUN $BIN/c/rpc_inside $way; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -1335,6 +1421,7 @@ pub const SHARING: &[Case] = &[
         prepare: "yes 'Some Text' | head -3000 > in.txt; cp $BIN/c/changes_bytes changes_bytes.so",
         command: "LD_PRELOAD=$PWD/changes_bytes.so $RUN $BIN/c/copy in.txt out 7; \
                   LD_PRELOAD=$PWD/changes_bytes.so $RUN sh -c '$BIN/c/copy out out2 9; cat out2 > out3'",
+        not_predicted: ANSWERED,
         ..DEFAULT
     },
     Case {
@@ -1343,6 +1430,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("two_times"), CLibrary("another_time")],
         prepare: "cp $BIN/c/another_time another_time.so",
         command: "LD_PRELOAD=$PWD/another_time.so $RUN $BIN/c/two_times",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -1367,6 +1455,7 @@ pub const SHARING: &[Case] = &[
         name: "a program that is told of its own writes",
         build: &[C("counts_writes")],
         command: "for way in inotify raw-inotify signal; do $RUN $BIN/c/counts_writes $way; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -1375,6 +1464,7 @@ pub const SHARING: &[Case] = &[
         needs: &["gcc"],
         prepare: "seq 5000 > in.txt; gcc @$SRC/c/options.txt -static -o static $SRC/c/copy.c",
         command: "$RUN ./static in.txt out 7; $RUN sh -c './static in.txt out2 9; wc -c out2; cat out2 | ./static /dev/stdin out3 5'",
+        not_predicted: "`run` says nothing of it",
         ..DEFAULT
     },
     Case {
@@ -1383,6 +1473,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("unobserved")],
         prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
         command: "$RUN $BIN/c/unobserved talk",
+        not_predicted: "`profile` takes a file for one that others look at, whatever a rule promises",
         ..DEFAULT
     },
     Case {
@@ -1399,6 +1490,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("unobserved")],
         prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
         command: "$RUN $BIN/c/unobserved ages",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -1407,6 +1499,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("unobserved")],
         prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
         command: "$RUN $BIN/c/unobserved order",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -1435,6 +1528,7 @@ pub const SHARING: &[Case] = &[
                   $RUN sh -c '{ $BIN/c/stdio rest; cat; } < in.txt > rest2'; \
                   for end in _exit abort exit fork exec; do $RUN $BIN/c/stdio $end > said; echo $?; \
                   mv said said.$end; mv unflushed unflushed.$end; done",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
 ];

@@ -7,9 +7,15 @@ use crate::build::Build::C;
 /// outside; `$?` is said each time.
 macro_rules! way {
     ($name:literal) => {
-        way!($name, false)
+        way!($name, false, SAME)
     };
-    ($name:literal, $late:literal) => {
+    ($name:literal, killed) => {
+        way!($name, true, SAME)
+    };
+    ($name:literal, predicted) => {
+        way!($name, false, "")
+    };
+    ($name:literal, $late:literal, $not_predicted:expr) => {
         Case {
             group: "c_ends",
             name: $name,
@@ -22,31 +28,34 @@ macro_rules! way {
                 " stdout > outside; status=$?; rm -f out done; echo $status"
             ),
             finished_late: $late,
+            not_predicted: $not_predicted,
             ..DEFAULT
         }
     };
 }
 
-/// `true` where the process is killed: a guard may finish it just after its end.
+const SAME: &str = "before it ends it does what others do that are compared";
+
+/// `killed`: a guard may finish it just after its end. `predicted`: compared with what `profile` says.
 pub const ENDS: &[Case] = &[
-    way!("return"),
+    way!("return", predicted),
     way!("exit"),
     way!("_exit"),
     way!("_Exit"),
     way!("quick_exit"),
-    way!("abort", true),
-    way!("abort-handled", true),
-    way!("segv", true),
-    way!("bus", true),
-    way!("trap", true),
-    way!("fpe", true),
+    way!("abort", killed),
+    way!("abort-handled", killed),
+    way!("segv", killed),
+    way!("bus", killed),
+    way!("trap", killed),
+    way!("fpe", killed),
     way!("segv-handled"),
-    way!("kill", true),
-    way!("term", true),
-    way!("raise-hup", true),
+    way!("kill", true, ""),
+    way!("term", killed),
+    way!("raise-hup", killed),
     way!("term-handled"),
     way!("usr1-handled"),
-    way!("alarm", true),
+    way!("alarm", killed),
     Case {
         group: "c_ends",
         name: "signals anywhere in the writes",
@@ -55,7 +64,7 @@ pub const ENDS: &[Case] = &[
         ..DEFAULT
     },
     way!("exec"),
-    way!("exec-keeps"),
+    way!("exec-keeps", predicted),
     way!("exec-fails"),
     way!("thread-exit"),
     way!("main-thread-ends"),

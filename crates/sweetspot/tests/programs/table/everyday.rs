@@ -1,6 +1,6 @@
 //! Programs that everybody has: shells, coreutils, and tools that work on files.
 
-use super::{Case, DEFAULT, LINES};
+use super::{Case, DEFAULT, FEW_CALLS, LINES};
 
 pub const SHELL: &[Case] = &[
     Case {
@@ -9,6 +9,7 @@ pub const SHELL: &[Case] = &[
         prepare: LINES,
         command: "{ $RUN head -n 1; cat; } < in.txt > out; { head -n 1; $RUN cat; } < in.txt > out2; \
                   $RUN sh -c '{ head -n 1; cat; } < in.txt > out3'",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -72,6 +73,7 @@ pub const SHELL: &[Case] = &[
                   head -n $i in.txt; done' > both 2>&1; \
                   $RUN sh -c 'for i in 1 2 3; do echo out $i; ls missing$i; done' > both2 2>> both2",
         ends: "exit 2",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -89,6 +91,7 @@ pub const SHELL: &[Case] = &[
                   $RUN sh -c 'trap \"echo got >> f; exit 9\" USR1; kill -USR1 $$; sleep 5'; echo $?; \
                   exec $RUN sh -c 'echo last >> f; kill -INT $$'",
         ends: "signal 2",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -107,6 +110,7 @@ pub const SHELL: &[Case] = &[
         command: "$RUN sh -c 'cat in.txt | tee copy | grep 7 | tail -n 100 | head -n 5'; \
                   cat in.txt | $RUN tail -n 2; $RUN cat < in.txt | wc -l; \
                   $RUN sh -c 'yes | head -n 3000 > yes.txt; tail -c 3 yes.txt | od -c'",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -175,6 +179,7 @@ pub const COREUTILS: &[Case] = &[
         command: "$RUN cp in out; $RUN cp -p in kept; $RUN cp -a d e; $RUN cp --sparse=never d/holes full; \
                   $RUN cp --reflink=never -p in kept2; $RUN cp -p missing kept 2>&1; echo $?",
         times: &["kept", "kept2", "e/a", "e/c"],
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -183,6 +188,7 @@ pub const COREUTILS: &[Case] = &[
         prepare: LINES,
         command: "$RUN cat in.txt in.txt > out; $RUN cat -n in.txt > numbered; $RUN cat in.txt - in.txt < in.txt > out3; \
                   $RUN cat out >> out2; $RUN cat in.txt >> in.txt; echo $?; $RUN cat < out > out4; $RUN cat -A in.txt | tail -n 1",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -192,6 +198,7 @@ pub const COREUTILS: &[Case] = &[
         command: "$RUN head -c 1000 in.txt > a; $RUN head -n -5 in.txt > b; $RUN tail -n 7 in.txt; \
                   $RUN tail -c +190000 in.txt; $RUN tail -n +2990 in.txt; $RUN tail -c 10 < in.txt; \
                   { $RUN head -c 10; head -c 10; } < in.txt; { $RUN tail -n 3; cat; } < in.txt",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -201,6 +208,7 @@ pub const COREUTILS: &[Case] = &[
                   for i in 1 2 3 4 5; do sleep 0.03; echo line $i >> log; done; echo end >> log; \
                   i=0; while [ $i -lt 200 ] && ! grep -q end seen; do sleep 0.02; i=$((i+1)); done; \
                   cat seen; kill $tail; wait",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -209,6 +217,7 @@ pub const COREUTILS: &[Case] = &[
         prepare: "seq 30000 | tac | sort -s -k 1.3,1.3 > in",
         command: "$RUN sort -n in > out; $RUN sort in -o in; $RUN sort -S 32K -T . -r in > out2; \
                   $RUN sort -u in out | tail -n 1; $RUN sort -m in in | head -n 3; $RUN sort --parallel=2 in > out3",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -220,6 +229,7 @@ pub const COREUTILS: &[Case] = &[
                   $RUN join b c > joined; $RUN tac a > backwards; $RUN shuf --random-source=a a > shuffled; \
                   $RUN truncate -s 777 b; $RUN fold -w 3 a > folded; $RUN nl a > numbered; $RUN tr 1 x < a > tr; \
                   $RUN uniq -c c > counted; $RUN cut -c 2- a > cut; $RUN expand a > expanded; $RUN pr a > /dev/null",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -229,6 +239,7 @@ pub const COREUTILS: &[Case] = &[
         command: "$RUN sha256sum in > sums; $RUN sha256sum -c sums; $RUN md5sum < in; $RUN cksum in; $RUN sum in; \
                   $RUN wc in; $RUN wc -c < in; $RUN od -A d -t x1 in | tail -n 3; $RUN base64 in > b; $RUN base64 -d b | cmp - in; \
                   $RUN cmp in b; echo $?; $RUN cmp -n 100 -i 20 in in",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -240,6 +251,7 @@ pub const COREUTILS: &[Case] = &[
                   $RUN cp -l in six; $RUN rm in; $RUN touch -d 2011-11-11 three; $RUN stat -c %s,%h three; \
                   $RUN cp --backup=numbered three installed",
         times: &["three"],
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -264,6 +276,7 @@ pub const TOOLS: &[Case] = &[
                   $RUN tar -rf a.tar d/a; $RUN tar -df a.tar; $RUN tar --delete -f a.tar d/s-ab; \
                   cat b.tar | $RUN tar -xOf - d/a | wc -c; $RUN tar -cf - d/a > e.tar",
         times: &["out/d/a", "out/d/h", "out/d/s-aa"],
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -273,6 +286,7 @@ pub const TOOLS: &[Case] = &[
         command: "$RUN gzip -n in; $RUN gzip -dk in.gz; $RUN gzip -c in2 > c.gz; $RUN gunzip -c c.gz | cmp - in2; \
                   $RUN gzip -t c.gz; $RUN zcat c.gz | tail -n 1; printf x >> c.gz; $RUN gzip -t c.gz; echo $?",
         times: &["in", "in.gz"],
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -283,6 +297,7 @@ pub const TOOLS: &[Case] = &[
         command: "$RUN awk '{ print $2 % 7 > (\"mod\" $2 % 3); s += $2 } END { print s }' in.txt; \
                   $RUN awk '{ print > \"log\"; fflush(\"log\"); if (NR % 500 == 0) { close(\"log2\"); system(\"wc -c log\") } }' in.txt; \
                   $RUN awk 'BEGIN { while ((getline line < \"in.txt\") > 0) n++; print n; print \"x\" | \"cat > piped\" }'",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -292,6 +307,7 @@ pub const TOOLS: &[Case] = &[
         command: "$RUN sed -i 's/1/one/' in.txt; $RUN sed -i.bak -e 5d -e '7w seven' in.txt; $RUN sed -n '$p' in.txt; \
                   $RUN sed -u 3q < in.txt; { $RUN sed -n 2q; cat; } < in.txt | wc -c; $RUN grep -c one in.txt; \
                   { $RUN grep -m 1 one; head -n 1; } < in.txt; $RUN grep -rn seven . | sort | head -n 3",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -310,6 +326,7 @@ pub const TOOLS: &[Case] = &[
         // The header counts transactions and names the library's version, both as they were; the
         // write-ahead log's salt is random.
         may_differ: &["w.db"],
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -327,6 +344,7 @@ pub const TOOLS: &[Case] = &[
                   $RUN git archive HEAD > ../archive.tar; $RUN git stash -q; $RUN git cat-file --batch-all-objects --batch-check | sort",
         // The index holds inode numbers and times; the names of packs are compared by their content's listing.
         may_differ: &["r/.git/index", "clone/.git/index"],
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -347,6 +365,7 @@ pub const TOOLS: &[Case] = &[
         needs: &["bc"],
         command: "echo 'scale=300; 4*a(1)' | $RUN bc -l > pi; cat pi; echo 'for (i=0;i<500;i++) i^3' > in; \
                   $RUN bc in < /dev/null > out; { $RUN bc; cat; } < in | tail -n 1",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -357,6 +376,7 @@ pub const TOOLS: &[Case] = &[
         command: "$RUN diff -u --label a --label b a b > p; echo $?; $RUN patch a p; cmp a b; $RUN patch -R -b a p; \
                   $RUN diff -rq d e; echo $?; $RUN diff -e a b | tail -n 3; $RUN diff3 a b a | head; \
                   $RUN sdiff -s a b; $RUN patch --dry-run a p; seq 10 > a; $RUN patch a p; echo $?",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -367,6 +387,7 @@ pub const TOOLS: &[Case] = &[
         command: "$RUN find d -type f -size -2 | sort | tail -n 1; $RUN find d -name 'a*' -exec cat {} + | sort -n | tail -n 1; \
                   ls d/* | $RUN xargs -n 10 cat > all; $RUN xxd in hex; $RUN xxd -r hex | cmp - in; $RUN file in hex d; \
                   $RUN find d -name '*c' -delete; $RUN ls d | wc -l",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
 ];

@@ -1,6 +1,6 @@
 //! Programs in other languages, each with the library that its language brings.
 
-use super::{Case, DEFAULT, LINES};
+use super::{Case, DEFAULT, FEW_CALLS, LINES};
 use crate::build::Build::{Cobol, Cxx, Fortran, Java, Rust};
 
 pub const LANGUAGES: &[Case] = &[
@@ -51,6 +51,7 @@ pub const LANGUAGES: &[Case] = &[
         build: &[Cobol("lines")],
         prepare: "seq -f 'a line of text %g and more   ' 3000 > lines.txt",
         command: "$RUN $BIN/cobol/lines",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -59,6 +60,7 @@ pub const LANGUAGES: &[Case] = &[
         build: &[Cobol("lines")],
         prepare: "seq -f 'a line of text %g and more   ' 3000 > lines.txt",
         command: "{ $RUN $BIN/cobol/lines; echo done; } > said 2>&1",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -74,6 +76,7 @@ pub const LANGUAGES: &[Case] = &[
         name: "stream",
         build: &[Fortran("stream")],
         command: "$RUN $BIN/fortran/stream",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -169,6 +172,7 @@ pub const LANGUAGES: &[Case] = &[
         prepare: LINES,
         command: "$RUN python3 $SRC/python/processes.py",
         ends: "exit 4",
+        not_predicted: "`run` counts no more of what a fork has shared",
         ..DEFAULT
     },
     Case {

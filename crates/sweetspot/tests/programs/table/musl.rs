@@ -1,7 +1,7 @@
 //! Programs of the C library musl, whose streams carry their own pointers; and children of one C library
 //! below parents of the other.
 
-use super::{Case, DEFAULT};
+use super::{Case, DEFAULT, FAULTS, FEW_CALLS, LOOKS, TIMING};
 use crate::build::Build::{C, Musl};
 
 const STREAMS_BY_RULE: &str =
@@ -62,6 +62,7 @@ pub const ALL: &[Case] = &[
         command: "for end in _exit fork append; do $RUN $BIN/musl/streams_taken lines $end; \
                   mv lines lines.$end; done; \
                   for way in nothing modes records; do $RUN $BIN/musl/streams_taken $way; done",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -95,6 +96,7 @@ pub const ALL: &[Case] = &[
                   $RUN $BIN/musl/fork_append fork 30; $RUN $BIN/musl/fork_append exec 30; \
                   $RUN $BIN/musl/vfork_child",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -106,6 +108,7 @@ pub const ALL: &[Case] = &[
                   $RUN sh -c '$BIN/musl/neighbours shared 0 & $BIN/musl/neighbours shared 1 & wait'; \
                   mkdir tree; $RUN $BIN/musl/walk tree",
         long: true,
+        not_predicted: LOOKS,
         ..DEFAULT
     },
     Case {
@@ -120,6 +123,7 @@ pub const ALL: &[Case] = &[
         name: "functions that not every C library has",
         build: &[Musl("asks_whether")],
         command: "$RUN $BIN/musl/asks_whether",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -127,6 +131,7 @@ pub const ALL: &[Case] = &[
         name: "a descriptor is sent in memory that was used before",
         build: &[Musl("sends_number")],
         command: "$RUN $BIN/musl/sends_number",
+        not_predicted: FEW_CALLS,
         ..DEFAULT
     },
     Case {
@@ -134,6 +139,7 @@ pub const ALL: &[Case] = &[
         name: "threads that the C library makes",
         build: &[Musl("other_masks")],
         command: "for way in timer aio; do $RUN $BIN/musl/other_masks $way; done",
+        not_predicted: FAULTS,
         ..DEFAULT
     },
     Case {
