@@ -17,42 +17,89 @@ mod planned;
 mod predict;
 mod report;
 
-use std::process::ExitCode;
+use clap::Subcommand;
+use std::error::Error;
+use std::num::NonZero;
+use std::path::PathBuf;
 
-const USAGE: &str = "\
-cargo xtask bench languages [OPTIONS]: a copy of records in some thirty languages, as it is and under
-`sweetspot run`, each with what `profile` says of it (--help)
-cargo xtask bench picks RECORD DIR: which size do tune, hyperfine and a loop of dd pick for six jobs, and
-how far is each from the best of a grid of 40 random rounds?
-cargo xtask bench predict RECORD DIR: hold what `sweetspot profile` says of the programs of
-benchmarks/plan.toml against RECORD/report.json, a session of `sweetspot bench` in DIR
-cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times, as a series on which
-the search for a sweet spot is tested
-cargo xtask bench null [COMPARISONS [SEED]]: compare a command with itself that many times (200), as
-the benchmarks are compared; fails where it is said to differ more often than 5 % of the time
-cargo xtask bench null questions [COMPARISONS [SEED]]: the same with the two questions of `tune`
-cargo xtask bench instructions: the instructions that the library adds to a call, and to the start of
-a process, as valgrind counts them; fails where that is more than its budget
+#[derive(Debug, Subcommand)]
+pub enum Question {
+    /// A copy of records in some thirty languages, as it is and under `sweetspot run`, each with what `profile` says
+    /// of it
+    Languages(languages::Settings),
+    /// Which size do tune, hyperfine and a loop of dd pick for the six jobs of benchmarks/picks.toml, and how far is
+    /// each from the best of a grid of 40 random rounds?
+    Picks {
+        /// Where report.json, picks.json and picks.md are written
+        record: PathBuf,
+        /// Where data lies
+        dir: PathBuf,
+        scale: Option<String>,
+    },
+    /// Hold what `sweetspot profile` says of the programs of benchmarks/plan.toml against RECORD/report.json
+    Predict {
+        /// Where predictions.json is written
+        record: PathBuf,
+        /// The --dir of the session of `sweetspot bench` that wrote the report
+        dir: PathBuf,
+        /// Its scale
+        #[arg(default_value = "full")]
+        scale: String,
+    },
+    /// Time one command, as a series on which the search for a sweet spot is tested
+    Noise {
+        #[arg(value_name = "FILE.json")]
+        file: PathBuf,
+        #[arg(default_value_t = 1500)]
+        runs: usize,
+    },
+    /// Compare a command with itself, as the benchmarks are compared; fails where it is said to differ more often
+    /// than 5 % of the time
+    #[command(args_conflicts_with_subcommands = true)]
+    Null {
+        #[command(flatten)]
+        times: Times,
+        #[command(subcommand)]
+        other: Option<Other>,
+    },
+    /// The instructions that the library adds to a call, and to the start of a process, as valgrind counts them;
+    /// fails where that is more than its budget
+    Instructions,
+}
 
-What `run` does to real programs: sweetspot bench benchmarks; docs/measuring.md has more.
-";
+#[derive(Debug, Subcommand)]
+pub enum Other {
+    /// The same with the two questions of `tune`
+    Questions(Times),
+}
 
-/// Runs `cargo xtask bench` with the arguments after `bench`.
-pub fn main(arguments: &[&str]) -> ExitCode {
-    match arguments {
-        ["languages", words @ ..] => languages::main(words),
-        ["picks", words @ ..] => picks::main(words),
-        ["predict", words @ ..] => predict::main(words),
-        ["noise", words @ ..] => noise::main(words),
-        ["null", words @ ..] => noise::null(words),
-        ["instructions"] => instructions::main(),
-        ["--help" | "-h" | "help"] => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Times {
+    #[arg(default_value = "200")]
+    comparisons: NonZero<usize>,
+    #[arg(default_value_t = 0)]
+    seed: u64,
+}
+
+/// Returns whether everything is as it should be.
+///
+/// # Errors
+/// What could not be done.
+pub fn answer(question: &Question) -> Result<bool, Box<dyn Error>> {
+    match question {
+        Question::Languages(settings) => return Ok(languages::run(settings)?),
+        Question::Picks { record, dir, scale } => {
+            print!("{}", picks::pick_all(record, dir, scale.as_deref())?);
         }
-        _ => {
-            eprint!("{USAGE}");
-            ExitCode::from(2)
+        Question::Predict { record, dir, scale } => {
+            println!("{}", predict::predict_all(record, dir, scale)?);
         }
+        Question::Noise { file, runs } => println!("{}", noise::record_series(file, *runs)?),
+        Question::Null { times, other: None } => return Ok(noise::null(*times)?),
+        Question::Null { other: Some(Other::Questions(times)), .. } => {
+            return Ok(noise::null_of_questions(*times)?);
+        }
+        Question::Instructions => return Ok(instructions::run()?),
     }
+    Ok(true)
 }

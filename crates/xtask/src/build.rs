@@ -8,22 +8,17 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::needs::is_there;
 use crate::project::root;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-const USAGE: &str = "\
-cargo xtask build [OPTIONS]: build the binary, and say where it is
-
-  --target MACHINE   x86_64 or aarch64 (this machine's)
-  --profile NAME     cargo's profile (release)
-";
-
 /// A machine for which there is a binary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Machine {
+    #[value(name = "x86_64")]
     X86_64,
     Aarch64,
 }
@@ -67,10 +62,6 @@ impl Machine {
     pub fn emulator(self) -> Option<String> {
         (self != Machine::HERE).then(|| format!("qemu-{}-static", self.name()))
     }
-
-    pub fn named(name: &str) -> Option<Machine> {
-        Machine::ALL.into_iter().find(|machine| machine.name() == name)
-    }
 }
 
 /// What cargo has built.
@@ -80,36 +71,19 @@ pub struct Built {
     pub library: PathBuf,
 }
 
-/// Runs the command with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    let (mut machine, mut profile) = (Machine::HERE, "release");
-    for pair in words.chunks(2) {
-        match (pair[0], pair.get(1).copied()) {
-            ("--target", Some(name)) if Machine::named(name).is_some() => {
-                machine = Machine::named(name).unwrap_or(Machine::HERE);
-            }
-            ("--profile", Some(name)) => profile = name,
-            ("--help" | "-h", None) => {
-                print!("{USAGE}");
-                return ExitCode::SUCCESS;
-            }
-            (option, _) => {
-                eprint!(
-                    "xtask build: unknown option, or no value that it takes: {option}\n\n{USAGE}"
-                );
-                return ExitCode::from(2);
-            }
-        }
-    }
-    match binary(profile, machine) {
-        Ok(built) => {
-            println!("{}", built.binary.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("xtask build: {error}");
-            ExitCode::FAILURE
-        }
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// For this machine
+    #[arg(long, value_name = "MACHINE", default_value = Machine::HERE.name())]
+    target: Machine,
+    /// Cargo's profile
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    profile: String,
+}
+
+impl Settings {
+    pub fn build(&self) -> Result<Built, String> {
+        binary(&self.profile, self.target)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use crate::needs::is_there;
 
@@ -34,6 +35,12 @@ pub fn call(command: &mut Command) -> Result<String, String> {
     let lines: Vec<&str> = said.lines().collect();
     let last = &lines[lines.len().saturating_sub(SHOWN_MAX)..];
     Err(format!("{program} ended with {}:\n{}", output.status, last.join("\n")))
+}
+
+/// A seed that is another one each time.
+pub fn seed_of_now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() % 1_000_000)
 }
 
 /// The first command that is not there, as a reason to skip.

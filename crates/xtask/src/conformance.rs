@@ -16,22 +16,15 @@ mod table;
 pub use shell::saved;
 
 use crate::fuzz::kit::Kit;
+use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-const USAGE: &str = "\
-cargo xtask conformance [--sizes LIST] [--only NAME] [--quick]
-
-  --sizes LIST   buffer sizes, with commas between them (auto,1,512,64K,1M)
-  --only NAME    only checks whose name contains NAME
-  --quick        the short form: fewer checks, fewer operations, sizes auto and 512
-";
 const SIZES: &[&str] = &["auto", "1", "512", "64K", "1M"];
 const SIZES_QUICK: &[&str] = &["auto", "512"];
 /// Checks that run side by side.
@@ -93,57 +86,29 @@ struct Verdict {
     seconds: f64,
 }
 
-#[derive(Debug, PartialEq)]
-struct Settings {
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// Buffer sizes, with commas between them (auto,1,512,64K,1M)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sizes: Vec<String>,
+    /// Only checks whose name contains this
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     only: String,
+    /// The short form: fewer checks, fewer operations, sizes auto and 512
+    #[arg(long)]
     quick: bool,
 }
 
-/// Runs `cargo xtask conformance` with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    if matches!(words, ["--help" | "-h" | "help"]) {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let settings = match parse(words) {
-        Ok(settings) => settings,
-        Err(problem) => {
-            eprint!("xtask conformance: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&settings) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(wrong) => {
-            eprintln!("xtask conformance: {wrong}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn parse(words: &[&str]) -> Result<Settings, String> {
-    let mut settings = Settings { sizes: Vec::new(), only: String::new(), quick: false };
-    let mut words = words.iter();
-    while let Some(&option) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{option} needs a value after it"));
-        match option {
-            "--sizes" => settings.sizes = value()?.split(',').map(str::to_owned).collect(),
-            "--only" => settings.only = (*value()?).to_owned(),
-            "--quick" => settings.quick = true,
-            _ => return Err(format!("unknown option {option}")),
-        }
-    }
-    if settings.sizes.is_empty() {
-        let sizes = if settings.quick { SIZES_QUICK } else { SIZES };
-        settings.sizes = sizes.iter().map(|size| (*size).to_owned()).collect();
-    }
-    Ok(settings)
-}
-
 /// Does all checks that are asked for. Returns whether nothing differs.
-fn run(settings: &Settings) -> Result<bool, String> {
+///
+/// # Errors
+/// They could not begin, or their report not be written.
+pub fn run(settings: &Settings) -> Result<bool, String> {
+    let usual = if settings.quick { SIZES_QUICK } else { SIZES };
+    let sizes = match settings.sizes.is_empty() {
+        true => usual.iter().map(|size| (*size).to_owned()).collect(),
+        false => settings.sizes.clone(),
+    };
     let mut checks: Vec<Check> = python::checks().chain(table::checks()).collect();
     checks
         .retain(|check| check.name.contains(&settings.only) && (check.is_quick || !settings.quick));
@@ -156,8 +121,8 @@ fn run(settings: &Settings) -> Result<bool, String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let tools = crate::needs::tools().join("bin");
     let bench = Bench { kit: Kit::build()?, tools, quick: settings.quick };
-    let verdicts = work_through(&bench, &checks, &settings.sizes);
-    let report = report(&checks, &verdicts, &settings.sizes);
+    let verdicts = work_through(&bench, &checks, &sizes);
+    let report = report(&checks, &verdicts, &sizes);
     let path = target.join("conformance.md");
     std::fs::write(&path, &report).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut differences = 0;
@@ -171,7 +136,7 @@ fn run(settings: &Settings) -> Result<bool, String> {
         "{} checks, {} results each at {} sizes, {differences} differences; {}",
         checks.len(),
         verdicts.iter().map(|verdict| verdict.results).sum::<usize>(),
-        settings.sizes.len(),
+        sizes.len(),
         path.canonicalize().unwrap_or(path).display()
     );
     let skipped_in_ci = !missing.is_empty() && crate::needs::in_ci();
@@ -340,21 +305,6 @@ fn report(checks: &[Check], verdicts: &[Verdict], sizes: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_of_conformance_are_read() {
-        let settings = |sizes: &[&str], only: &str, quick| {
-            let sizes = sizes.iter().map(|size| (*size).to_owned()).collect();
-            Ok(Settings { sizes, only: only.to_owned(), quick })
-        };
-        assert_eq!(parse(&[]), settings(SIZES, "", false));
-        assert_eq!(parse(&["--quick"]), settings(SIZES_QUICK, "", true));
-        let words = ["--sizes", "1,64K", "--only", "fsx"];
-        assert_eq!(parse(&words), settings(&["1", "64K"], "fsx", false));
-        for wrong in [&["--sizes"][..], &["--only"], &["fsx"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
-    }
 
     #[test]
     fn what_differs_is_named() {

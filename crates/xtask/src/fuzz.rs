@@ -31,137 +31,112 @@ mod storm;
 mod victim;
 mod workers;
 
+use crate::commands::seed_of_now;
+use clap::{Args, Subcommand};
 use kit::Kit;
-use std::process::ExitCode;
-use std::time::SystemTime;
-
-const USAGE: &str = "\
-cargo xtask fuzz kill [--kills N] [--slower N] [--seed S]
-                                                  N victims, killed at random moments (300), which come
-                                                  N times as late on a machine that is so slow (1)
-cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each instruction of a
-                                                  stretch; with a limit, after N of them
-cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
-                                                  and without buffering at eight sizes (20000)
-cargo xtask fuzz order [--rounds N] [--seed S]    an observer outside of a program of N rounds (20000)
-cargo xtask fuzz fail [--every K] [--from N] [--seed S]
-                                                  a victim of which each Kth system call fails (1),
-                                                  the first time the Nth
-cargo xtask fuzz full [--every K] [--from N] [--seed S]
-                                                  the same with a disk that is full from then on (1)
-cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
-cargo xtask fuzz soak [--seconds N] [--seed S]    PostgreSQL, Java and a log that is read, for so long
-                                                  (3600), while any of their processes may be stopped
-cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io against std, N seconds
-                                                  each (60)
-
---on KIND     on a file system of another kind, which is made for it (needs root):
-              seconds (ext4 with times in whole seconds), xfs, btrfs, tmpfs, overlay, fuse
-";
 
 /// Sizes at which victims are killed.
 const KILL_SIZES: &[&str] = &["auto", "512", "64K", "1M"];
 
-#[derive(Debug, PartialEq)]
-struct Settings {
-    /// The option that the command has besides: `--kills`, `--limit`, `--ops` ...
-    count: Option<u64>,
-    seed: Option<u64>,
-    /// `fail` and `full`: the first system call that fails.
-    from: Option<u64>,
-    /// `kill`: how many times as late its moments come.
-    slower: Option<u64>,
-    /// The kind of file system on which it is done.
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// What is random follows from it
+    #[arg(long, global = true, default_value_t = seed_of_now())]
+    seed: u64,
+    /// On a file system of another kind, which is made for it (needs root): seconds (ext4 with times in whole
+    /// seconds), xfs, btrfs, tmpfs, overlay, fuse
+    #[arg(long, global = true, value_name = "KIND")]
     on: Option<String>,
+    #[command(subcommand)]
+    fuzzer: Fuzzer,
 }
 
-/// Runs `cargo xtask fuzz` with the words after `fuzz`.
-pub fn main(words: &[&str]) -> ExitCode {
-    let (name, counted): (_, &str) = match words.first() {
-        Some(&name @ "kill") => (name, "--kills"),
-        Some(&name @ "steps") => (name, "--limit"),
-        Some(&name @ "contract") => (name, "--ops"),
-        Some(&name @ "order") => (name, "--rounds"),
-        Some(&name @ ("fail" | "full")) => (name, "--every"),
-        Some(&name @ ("storm" | "soak" | "library")) => (name, "--seconds"),
-        Some(&("--help" | "-h" | "help")) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    let settings = match parse(&words[1..], counted) {
-        Ok(settings) => settings,
-        Err(problem) => {
-            eprint!("xtask fuzz {name}: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let seed = settings.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs() % 1_000_000));
+#[derive(Debug, Subcommand)]
+enum Fuzzer {
+    /// Victims, killed at random moments
+    Kill {
+        #[arg(long, default_value_t = 300)]
+        kills: u64,
+        /// They are killed so many times as late, on a machine that is so slow
+        #[arg(long, default_value_t = 1)]
+        slower: u64,
+    },
+    /// A victim killed after each instruction of a stretch
+    Steps {
+        /// After so many of them
+        #[arg(long)]
+        limit: Option<u64>,
+    },
+    /// Random programs of so many calls in all, compared with and without buffering at eight sizes
+    Contract {
+        #[arg(long, default_value_t = 20_000)]
+        ops: u64,
+    },
+    /// An observer outside of a program of so many rounds
+    Order {
+        #[arg(long, default_value_t = 20_000)]
+        rounds: u64,
+    },
+    /// A victim of which system calls fail
+    Fail(Failing),
+    /// The same with a disk that is full from then on
+    Full(Failing),
+    /// Sixteen threads and their signal handlers
+    Storm {
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
+    /// PostgreSQL, Java and a log that is read, while any of their processes may be stopped
+    Soak {
+        #[arg(long, default_value_t = 3600)]
+        seconds: u64,
+    },
+    /// The verbs of sweetspot-io against std
+    Library {
+        /// For each
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Failing {
+    /// Each call of that number
+    #[arg(long, default_value_t = 1)]
+    every: u64,
+    /// The first that fails
+    #[arg(long)]
+    from: Option<u64>,
+}
+
+/// Fuzzes; returns the closing line.
+pub fn run(settings: &Settings) -> Result<String, String> {
+    let seed = settings.seed;
     println!("seed {seed}");
-    let every = settings.count.unwrap_or(1);
-    let which = fail::Which { every, from: settings.from.unwrap_or(1 + seed % every.max(1)) };
-    let on_victims = |kit| match name {
-        "kill" => {
-            let slower = settings.slower.unwrap_or(1).max(1);
-            kill::run(kit, settings.count.unwrap_or(300), slower, seed)
-        }
-        "steps" => steps::run(kit, settings.count, seed),
-        "order" => order::run(kit, settings.count.unwrap_or(20_000), seed),
-        "fail" => fail::run(kit, &which, seed),
-        "full" => fail::run_full(kit, &which, seed),
-        "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
-        "soak" => soak::run(kit, settings.count.unwrap_or(3600), seed),
-        _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
+    let kit = || match &settings.on {
+        Some(kind) => Kit::build()?.on(kind),
+        None => Kit::build(),
     };
-    let result = match name {
-        "library" => library::run(settings.count.unwrap_or(60), seed),
-        _ => kit(settings.on.as_deref()).and_then(on_victims),
+    let which = |failing: &Failing| {
+        let every = failing.every;
+        fail::Which { every, from: failing.from.unwrap_or(1 + seed % every.max(1)) }
     };
-    match result {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
+    match &settings.fuzzer {
+        Fuzzer::Kill { kills, slower } => kill::run(kit()?, *kills, (*slower).max(1), seed),
+        Fuzzer::Steps { limit } => steps::run(kit()?, *limit, seed),
+        Fuzzer::Contract { ops } => contract::run(kit()?, *ops, seed),
+        Fuzzer::Order { rounds } => order::run(kit()?, *rounds, seed),
+        Fuzzer::Fail(failing) => fail::run(kit()?, &which(failing), seed),
+        Fuzzer::Full(failing) => fail::run_full(kit()?, &which(failing), seed),
+        Fuzzer::Storm { .. } | Fuzzer::Soak { .. } | Fuzzer::Library { .. }
+            if settings.on.is_some() =>
+        {
+            Err("it knows no --on".to_owned())
         }
-        Err(wrong) => {
-            eprintln!("xtask fuzz {name}: {wrong}");
-            ExitCode::FAILURE
-        }
+        Fuzzer::Storm { seconds } => storm::run(kit()?, *seconds, seed),
+        Fuzzer::Soak { seconds } => soak::run(kit()?, *seconds, seed),
+        Fuzzer::Library { seconds } => library::run(*seconds, seed),
     }
-}
-
-fn kit(on: Option<&str>) -> Result<Kit, String> {
-    let kit = Kit::build()?;
-    match on {
-        Some(kind) => kit.on(kind),
-        None => Ok(kit),
-    }
-}
-
-fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
-    let mut settings = Settings { count: None, seed: None, from: None, slower: None, on: None };
-    let mut words = words.iter();
-    while let Some(&option) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{option} needs a value after it"))?;
-        if option == "--on" && counted != "--seconds" {
-            settings.on = Some(value.to_string());
-            continue;
-        }
-        let number = value.parse();
-        let number = number.map_err(|_| format!("{option} needs a whole number, not {value:?}"))?;
-        match option {
-            "--seed" => settings.seed = Some(number),
-            "--from" if counted == "--every" => settings.from = Some(number),
-            "--slower" if counted == "--kills" => settings.slower = Some(number),
-            _ if option == counted => settings.count = Some(number),
-            _ => return Err(format!("unknown option {option}")),
-        }
-    }
-    Ok(settings)
 }
 
 /// Held by each test that starts victims, one after the other: each uses all processors, a `run`
@@ -246,16 +221,5 @@ mod tests {
         let _turn = turn();
         let line = library::run(2, 1).unwrap_or_else(|wrong| panic!("{wrong}"));
         assert!(line.starts_with("7 targets, "), "{line}");
-    }
-
-    #[test]
-    fn options_are_read() {
-        let settings =
-            |count, seed| Ok(Settings { count, seed, from: None, slower: None, on: None });
-        assert_eq!(parse(&[], "--kills"), settings(None, None));
-        assert_eq!(parse(&["--kills", "7", "--seed", "9"], "--kills"), settings(Some(7), Some(9)));
-        for wrong in [&["--kills"][..], &["--kills", "many"], &["--limit", "7"]] {
-            assert!(parse(wrong, "--kills").is_err(), "{wrong:?}");
-        }
     }
 }

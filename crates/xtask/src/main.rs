@@ -22,54 +22,125 @@ mod project;
 mod recording;
 mod test;
 
+use clap::Parser;
+use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-cargo xtask COMMAND
-
-  setup    install what the tests need (Debian packages; as root or through sudo)
-  test     setup, then formatting, lints, all tests of the workspace, the table of programs in roots of two
-           other Debian releases (as root), packages, and a short conformance
-  fuzz     kill programs at random, step by step, or let them make random calls (--help)
-  conformance
-           other people's tests and everyday programs, with and without buffering (--help)
-  matrix   the same and more in other Debian releases, and on other kernels and machines (--help)
-  msrv     compile the library with the oldest Rust that it promises, by rustup
-  build    the binary, for this machine or another one (--target aarch64)
-  deb, tarball, wheel
-           make a package for each machine in target/packages (--help)
-  packages make all three; install, use and remove each (--help)
-  bench    what `run` does to real programs, in alternating pairs (--help says more)
-  recording
-           a session in a terminal, as the picture in README
-";
+/// Automation of the sweetspot project.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", max_term_width = 100)]
+enum Task {
+    /// Install what the tests need (Debian packages; as root or through sudo)
+    Setup,
+    /// Setup, then formatting, lints, all tests of the workspace, the table of programs in roots of two other
+    /// Debian releases (as root), packages, and a short conformance
+    Test {
+        /// Only these tests, as `cargo test` takes them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        filter: Vec<String>,
+    },
+    /// Kill programs at random, step by step, or let them make random calls
+    Fuzz(fuzz::Settings),
+    /// Other people's tests and everyday programs, with and without buffering
+    Conformance(conformance::Settings),
+    /// The product in roots of other Debian releases (made by mmdebstrap; as root), and in virtual machines with
+    /// other kernels (qemu, without KVM)
+    Matrix(matrix::Settings),
+    /// Compile the library with the oldest Rust that it promises, by rustup
+    Msrv,
+    /// Build the binary, for this machine or another one, and say where it is
+    Build(build::Settings),
+    /// Make a Debian package for each machine
+    Deb(package::Settings),
+    /// Make an archive for any Linux for each machine, to be unpacked into a prefix such as /usr/local
+    Tarball(package::Settings),
+    /// Make a Python wheel that carries the binary for each machine
+    Wheel(package::Settings),
+    /// Make all three; install, use and remove each, in clean roots of other releases of Debian than this one:
+    /// bullseye and trixie, those of the other machine by an emulator
+    Packages {
+        /// What `cargo xtask test` does: a development build of this machine only; of the other machine, that
+        /// everything compiles for it, and that its library can be loaded
+        #[arg(long)]
+        quick: bool,
+        #[command(flatten)]
+        settings: package::Settings,
+    },
+    /// What only a developer asks of the product's speed
+    ///
+    /// What `run` does to real programs: sweetspot bench benchmarks; docs/measuring.md has more.
+    #[command(subcommand)]
+    Bench(bench::Question),
+    /// Record a session in a terminal, and draw the picture of README
+    Recording {
+        /// Of the folder below measurements/ (DATE-MACHINE-session)
+        name: Option<String>,
+    },
+}
 
 fn main() -> ExitCode {
     sweetspot_lab::measure::launch_if_asked();
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["setup"] => exit_code(needs::install()),
-        ["test", filter @ ..] => exit_code(test::run(filter)),
-        ["msrv"] => exit_code(test::oldest_compiler()),
-        ["fuzz", ..] => fuzz::main(&words[1..]),
-        ["conformance", ..] => conformance::main(&words[1..]),
-        ["matrix", ..] => matrix::main(&words[1..]),
-        ["build", ..] => build::main(&words[1..]),
-        ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
-        ["bench", ..] => bench::main(&words[1..]),
-        ["recording", ..] => recording::main(&words[1..]),
-        ["help" | "--help" | "-h"] | [] => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprint!("xtask: unknown command: {}\n\n{USAGE}", words.join(" "));
-            ExitCode::from(2)
+    match perform(Task::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(wrong) => {
+            eprintln!("xtask {}: {wrong}", std::env::args().nth(1).unwrap_or_default());
+            ExitCode::FAILURE
         }
     }
 }
 
-fn exit_code(passed: bool) -> ExitCode {
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+/// Returns whether everything is as it should be.
+fn perform(task: Task) -> Result<bool, Box<dyn Error>> {
+    let show = |path: PathBuf| println!("{}", path.display());
+    Ok(match task {
+        Task::Setup => needs::install(),
+        Task::Test { filter } => test::run(&filter),
+        Task::Msrv => test::oldest_compiler(),
+        Task::Fuzz(settings) => {
+            println!("{}", fuzz::run(&settings)?);
+            true
+        }
+        Task::Conformance(settings) => conformance::run(&settings)?,
+        Task::Matrix(settings) => matrix::run(&settings)?,
+        Task::Build(settings) => {
+            show(settings.build()?.binary);
+            true
+        }
+        Task::Deb(settings) => settings.make(package::deb::make)?,
+        Task::Tarball(settings) => settings.make(package::tarball::make)?,
+        Task::Wheel(settings) => settings.make(package::wheel::make)?,
+        Task::Packages { quick: true, .. } => package::quick(),
+        Task::Packages { settings, .. } => package::all(&settings, package::Trial::Whole),
+        Task::Bench(question) => bench::answer(&question)?,
+        Task::Recording { name } => {
+            println!("{}", recording::record(name)?);
+            true
+        }
+    })
+}
+
+#[test]
+fn what_can_be_typed_is_well_formed() {
+    use clap::CommandFactory;
+    Task::command().debug_assert();
+    for words in [
+        "test -p sweetspot --test cli",
+        "fuzz kill --kills 7 --slower 2 --seed 9 --on tmpfs",
+        "conformance --sizes 1,64K --only fsx",
+        "matrix --only sid --only 5.10 --go-on --also 1f2e3d4 --record",
+        "matrix without 332 38 cp --help one other",
+        "deb --target aarch64 --dir packages",
+        "bench null questions 200 7",
+        "bench null 200",
+        "bench languages --filter python --seed 7 --rounds 9",
+    ] {
+        let typed = ["xtask"].into_iter().chain(words.split(' '));
+        assert!(Task::try_parse_from(typed).is_ok(), "{words}");
+    }
+    for words in ["fuzz kill --limit 7", "matrix sid", "bench languages --quick --record"] {
+        let typed = ["xtask"].into_iter().chain(words.split(' '));
+        assert!(Task::try_parse_from(typed).is_err(), "{words}");
+    }
 }

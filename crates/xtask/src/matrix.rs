@@ -26,26 +26,14 @@ use crate::commands::{call, ends_with_us, no_command};
 use crate::debian::{self, folder};
 use crate::needs::in_ci;
 use crate::project;
+use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-
-const USAGE: &str = "\
-cargo xtask matrix [OPTIONS]: the product in roots of other Debian releases (made by mmdebstrap; as
-root), and in virtual machines with other kernels (qemu, without KVM)
-
-  --only NAME   only systems whose name contains NAME; may be given more than once
-  --short       the form for CI: two roots with few packages, and the table of programs only
-  --record      write measurements/DATE-MACHINE-matrix/matrix.json and matrix.md
-  --go-on       skip systems that were gone through before from the same source, and tell what they said
-  --also SOURCE with --go-on: from this source, too, where what has changed since is none of theirs; each
-                row of the record names its own source (`git describe --always`)
-  --keep        leave the files of each system in target/matrix/work
-  --list        name the systems and end
-";
+use std::process::{Command, Stdio};
 
 /// What begins a line that answers for a step.
 const ANSWER: &str = "MATRIX ";
@@ -85,7 +73,7 @@ struct System {
 }
 
 /// How much is done in a system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Extent {
     /// Everything, in a root.
     Full,
@@ -98,13 +86,6 @@ enum Extent {
 }
 
 impl Extent {
-    const ALL: [(&str, Extent); 4] = [
-        ("full", Extent::Full),
-        ("short", Extent::Short),
-        ("kernel", Extent::Kernel),
-        ("processor", Extent::Processor),
-    ];
-
     /// Whether the machine is emulated, and slow.
     fn is_emulated(self) -> bool {
         self.groups().is_some()
@@ -130,25 +111,57 @@ impl Extent {
         }
     }
 
-    fn named(name: &str) -> Option<Extent> {
-        Extent::ALL.iter().find(|(other, _)| *other == name).map(|(_, extent)| *extent)
-    }
-
-    fn name(self) -> &'static str {
-        Extent::ALL.iter().find(|(_, extent)| *extent == self).map_or("?", |(name, _)| name)
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
-#[derive(Debug, Default, PartialEq)]
-struct Settings {
+#[derive(Debug, Default, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Settings {
+    /// Only systems whose name contains this; may be given more than once
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// The form for CI: two roots with few packages, and the table of programs only
+    #[arg(long)]
     short: bool,
+    /// Write measurements/DATE-MACHINE-matrix/matrix.json and matrix.md
+    #[arg(long)]
     record: bool,
+    /// Skip systems that were gone through before from the same source, and tell what they said
+    #[arg(long)]
     go_on: bool,
-    /// Other sources whose answers count.
+    /// With --go-on: from this source, too, where what has changed since is none of theirs; each row of the record
+    /// names its own source (`git describe --always`)
+    #[arg(long, value_name = "SOURCE")]
     also: Vec<String>,
+    /// Leave the files of each system in target/matrix/work
+    #[arg(long)]
     keep: bool,
+    /// Name the systems and end
+    #[arg(long)]
     list: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+/// What is started of this program elsewhere.
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Do all steps of an extent
+    #[command(hide = true)]
+    Inside { extent: Extent, folder: PathBuf, harness: PathBuf },
+    /// Compile all programs of `programs/c` into a folder
+    #[command(hide = true)]
+    Victims { folder: PathBuf, compiler: String },
+    /// Become a command without one of the system calls, which fails with that error
+    #[command(hide = true)]
+    Without {
+        number: u32,
+        errno: u32,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// One of the systems, before anything is made.
@@ -181,58 +194,6 @@ pub fn oldest_root() -> Result<PathBuf, String> {
     root::Root::open(&root::SUITES[0], Extent::Short).map(|root| root.path)
 }
 
-/// Runs `cargo xtask matrix` with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    match words {
-        ["--help" | "-h" | "help"] => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        ["inside", words @ ..] => return inside::main(words),
-        ["victims", words @ ..] => return made::victims_main(words),
-        ["without", words @ ..] => return older::main(words),
-        _ => {}
-    }
-    let settings = match parse(words) {
-        Ok(settings) => settings,
-        Err(problem) => {
-            eprint!("xtask matrix: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&settings) {
-        Ok(passed) => crate::exit_code(passed),
-        Err(wrong) => {
-            eprintln!("xtask matrix: {wrong}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn parse(words: &[&str]) -> Result<Settings, String> {
-    let mut settings = Settings::default();
-    let mut words = words.iter();
-    while let Some(&option) = words.next() {
-        match option {
-            "--only" => {
-                let name = words.next().ok_or("--only needs the name of a system after it")?;
-                settings.only.push((*name).to_owned());
-            }
-            "--short" => settings.short = true,
-            "--record" => settings.record = true,
-            "--go-on" => settings.go_on = true,
-            "--also" => {
-                let source = words.next().ok_or("--also needs a source after it")?;
-                settings.also.push((*source).to_owned());
-            }
-            "--keep" => settings.keep = true,
-            "--list" => settings.list = true,
-            _ => return Err(format!("unknown option {option}")),
-        }
-    }
-    Ok(settings)
-}
-
 fn planned(settings: &Settings) -> Vec<Planned> {
     let roots = root::SUITES.iter().filter(|suite| !settings.short || suite.is_short);
     let machines = machine::MACHINES.iter().filter(|_| !settings.short);
@@ -242,7 +203,24 @@ fn planned(settings: &Settings) -> Vec<Planned> {
 }
 
 /// Goes through all systems that are asked for. Returns whether everything works.
-fn run(settings: &Settings) -> Result<bool, String> {
+///
+/// # Errors
+/// It could not begin, or what was found not be kept.
+pub fn run(settings: &Settings) -> Result<bool, String> {
+    match &settings.part {
+        Some(Part::Inside { extent, folder, harness }) => {
+            inside::all_steps(*extent, folder, harness)?;
+            return Ok(true);
+        }
+        Some(Part::Victims { folder, compiler }) => {
+            made::victims(folder, compiler)?;
+            return Ok(true);
+        }
+        Some(Part::Without { number, errno, command }) => {
+            return Err(older::become_without(*number, *errno, command));
+        }
+        None => {}
+    }
     let planned = planned(settings);
     if planned.is_empty() {
         return Err("no system has such a name; `cargo xtask matrix --list` names all".to_owned());

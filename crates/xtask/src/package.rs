@@ -7,38 +7,20 @@
 //!
 //! Not here: what is in a page or a completion (`sweetspot generate`).
 
-mod deb;
-mod tarball;
+pub mod deb;
+pub mod tarball;
 mod tried;
-mod wheel;
+pub mod wheel;
 
 use crate::build::{self, Machine};
+use clap::Args;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
-
-const USAGE: &str = "\
-cargo xtask deb | tarball | wheel | packages [OPTIONS]
-
-  deb       a Debian package
-  tarball   for any Linux: to be unpacked into a prefix such as /usr/local
-  wheel     a Python wheel that carries the binary
-  packages  all three; then each is installed, used and removed, in clean roots of other releases of
-            Debian than this one: bullseye and trixie, those of the other machine by an emulator
-
-Each is made for x86_64 and for aarch64, from either.
-
-  --target MACHINE  only for this machine
-  --profile NAME    the profile in which cargo builds the binary (release)
-  --dir DIR         where the packages go (target/packages)
-
-cargo xtask packages --quick: what `cargo xtask test` does, with a development build of this machine
-only; of the other machine, that everything compiles for it, and that its library can be loaded
-";
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -48,55 +30,9 @@ const GLIBC_FLOOR: (u32, u32) = (2, 28);
 /// What went wrong, in words.
 type Error = String;
 
-/// Runs one of the commands with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    if words == ["packages", "--quick"] {
-        return crate::exit_code(quick());
-    }
-    let (which, options) = words.split_first().expect("a command");
-    let mut settings = Settings::default();
-    let mut options = options.iter();
-    while let Some(&option) = options.next() {
-        let value = options.next();
-        match (option, value) {
-            ("--target", Some(name)) if Machine::named(name).is_some() => {
-                settings.machines = Machine::named(name).into_iter().collect();
-            }
-            ("--profile", Some(name)) => settings.profile = (*name).to_owned(),
-            ("--dir", Some(folder)) => settings.folder = folder.into(),
-            ("--help" | "-h", None) => {
-                print!("{USAGE}");
-                return ExitCode::SUCCESS;
-            }
-            _ => {
-                eprint!("xtask {which}: unknown option, or no value: {option}\n\n{USAGE}");
-                return ExitCode::from(2);
-            }
-        }
-    }
-    let make = match *which {
-        "deb" => deb::make,
-        "tarball" => tarball::make,
-        "wheel" => wheel::make,
-        _ => return crate::exit_code(all(&settings, Trial::Whole)),
-    };
-    let each = |machine: &Machine| settings.stage(*machine).and_then(|staged| make(&staged));
-    settings.machines.iter().try_for_each(|machine| each(machine).map(show)).map_or_else(
-        |error| {
-            eprintln!("xtask {which}: {error}");
-            ExitCode::FAILURE
-        },
-        |()| ExitCode::SUCCESS,
-    )
-}
-
-fn show(package: PathBuf) {
-    println!("{}", package.display());
-}
-
 /// How much is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trial {
+pub enum Trial {
     /// In clean roots of another release.
     Whole,
     /// Only this machine's, in a clean root of this release.
@@ -106,17 +42,15 @@ enum Trial {
 /// Makes and tries the packages of this machine, and checks the other one, as a step of `cargo xtask
 /// test`: of the binary that was built for the tests already, as everything but its speed is the same.
 pub fn quick() -> bool {
-    let settings = Settings {
-        profile: "dev".to_owned(),
-        machines: vec![Machine::HERE],
-        ..Settings::default()
-    };
+    let (profile, machines) = ("dev".to_owned(), vec![Machine::HERE]);
+    let settings = Settings { profile, machines, folder: packages() };
     let others = Machine::ALL.into_iter().filter(|machine| *machine != Machine::HERE);
     let checked = others.map(tried::other_machine).fold(true, |well, other| well & other);
     all(&settings, Trial::Quick) && checked
 }
 
-fn all(settings: &Settings, trial: Trial) -> bool {
+/// Makes and tries them; true if nothing failed.
+pub fn all(settings: &Settings, trial: Trial) -> bool {
     settings.machines.iter().fold(true, |well, machine| {
         let tried = settings.stage(*machine).map(|staged| tried::all(&staged, trial));
         let passed = tried.unwrap_or_else(|error| {
@@ -127,17 +61,22 @@ fn all(settings: &Settings, trial: Trial) -> bool {
     })
 }
 
-struct Settings {
-    profile: String,
-    folder: PathBuf,
+/// Each is made for x86_64 and for aarch64, from either.
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// Only for this machine
+    #[arg(long = "target", value_name = "MACHINE", default_values = Machine::ALL.map(Machine::name))]
     machines: Vec<Machine>,
+    /// The profile in which cargo builds the binary
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    profile: String,
+    /// Where the packages go
+    #[arg(long = "dir", value_name = "DIR", default_value_os_t = packages())]
+    folder: PathBuf,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        let folder = root().join("target/packages");
-        Settings { profile: "release".to_owned(), folder, machines: Machine::ALL.to_vec() }
-    }
+fn packages() -> PathBuf {
+    root().join("target/packages")
 }
 
 fn root() -> &'static Path {
@@ -145,7 +84,7 @@ fn root() -> &'static Path {
 }
 
 /// The files of all packages, and where packages go.
-struct Staged {
+pub struct Staged {
     machine: Machine,
     /// The library that the binary carries.
     library: PathBuf,
@@ -155,6 +94,14 @@ struct Staged {
 }
 
 impl Settings {
+    /// Makes one kind of package for each machine, and says where they are.
+    pub fn make(&self, one: fn(&Staged) -> Result<PathBuf, Error>) -> Result<bool, Error> {
+        for machine in &self.machines {
+            println!("{}", one(&self.stage(*machine)?)?.display());
+        }
+        Ok(true)
+    }
+
     /// Builds the binary and puts together what is installed.
     fn stage(&self, machine: Machine) -> Result<Staged, Error> {
         let built = build::binary(&self.profile, machine)?;

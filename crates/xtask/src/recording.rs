@@ -11,15 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::Command;
 use sweetspot_lab::environment::Environment;
-
-const USAGE: &str = "\
-cargo xtask recording [NAME]: record a session, and draw the picture of README
-
-  NAME   of the folder below measurements/ (DATE-MACHINE-session)
-";
 
 /// What is typed.
 const TYPED: [&str; 3] = [
@@ -48,29 +42,11 @@ struct Ran {
     printed: String,
 }
 
-pub fn main(words: &[&str]) -> ExitCode {
-    let name = match words {
-        [] => None,
-        [name] if !name.starts_with('-') => Some((*name).to_owned()),
-        _ => {
-            print!("{USAGE}");
-            return ExitCode::from(u8::from(!matches!(words, ["--help" | "-h"])) * 2);
-        }
-    };
-    match record(name) {
-        Ok(folder) => {
-            println!("{PICTURE}: from {}; README is to name that record", folder.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("xtask recording: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Records a session and draws it. Returns the record's folder.
-fn record(name: Option<String>) -> Result<PathBuf, String> {
+/// Records a session and draws it. Returns what was done.
+///
+/// # Errors
+/// The product does not build, or a file cannot be written.
+pub fn record(name: Option<String>) -> Result<String, String> {
     let built = build::binary("release", Machine::HERE)?;
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let session = run(&built.binary, scratch.path()).map_err(|error| error.to_string())?;
@@ -84,7 +60,7 @@ fn record(name: Option<String>) -> Result<PathBuf, String> {
         fs::write(root().join(PICTURE), picture(&session))
     });
     written.map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
+    Ok(format!("{PICTURE}: from {}; README is to name that record", folder.display()))
 }
 
 fn run(binary: &Path, scratch: &Path) -> std::io::Result<Recording> {

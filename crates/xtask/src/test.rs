@@ -49,7 +49,7 @@ struct Done {
 
 /// Runs all steps and prints a table of them. `filter` goes to the tests, to run only some; then
 /// other people's tests are left out.
-pub fn run(filter: &[&str]) -> bool {
+pub fn run(filter: &[String]) -> bool {
     // Job control is tested, also where this was started with its interrupts ignored (cron, the
     // background of a script). Test programs see to that themselves (`test-start`); other people's
     // tests do not. SIGHUP stays ignored under nohup, so that this outlives its terminal.
@@ -89,7 +89,8 @@ pub fn run(filter: &[&str]) -> bool {
             step(name, &mut |count| show(&mut said, count));
         }
     } else {
-        let words: Vec<_> = ["--workspace"].iter().chain(filter).copied().collect();
+        let words: Vec<_> =
+            ["--workspace"].into_iter().chain(filter.iter().map(String::as_str)).collect();
         step("tests", &mut |count| cargo_test(&words, count));
     }
     println!();

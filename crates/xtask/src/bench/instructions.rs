@@ -13,7 +13,7 @@ use crate::fuzz::kit::{Kit, compiler_options};
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::Command,
 };
 use tempfile::TempDir;
 
@@ -71,19 +71,14 @@ const LONG: u64 = 25_000;
 /// decides a little of what is done.
 const TRIES: u32 = 3;
 
-/// Runs `cargo xtask bench instructions`.
-pub fn main() -> ExitCode {
-    match Kit::build().and_then(|kit| count_all(&kit)) {
-        Ok(counted) => {
-            print!("{}", table(&counted));
-            let is_met = counted.iter().all(|counted| counted.added <= counted.budget);
-            if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(wrong) => {
-            eprintln!("xtask bench instructions: {wrong}");
-            ExitCode::FAILURE
-        }
-    }
+/// Counts them all. Returns whether each is within its budget.
+///
+/// # Errors
+/// What could not be compiled or run.
+pub fn run() -> Result<bool, String> {
+    let counted = count_all(&Kit::build()?)?;
+    print!("{}", table(&counted));
+    Ok(counted.iter().all(|counted| counted.added <= counted.budget))
 }
 
 /// What was counted of one row of the table.

@@ -19,14 +19,14 @@ use super::command::remove;
 use crate::build::{self, Machine};
 use crate::needs;
 use crate::project::{failed, root, source};
-use arguments::{Settings, USAGE, parse};
+pub use arguments::Settings;
 use execute::Runner;
 use record::{Finding, Record};
 use std::{
     env, fs,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
+    time::Duration,
 };
 use sweetspot_lab::{
     Error, cache,
@@ -37,34 +37,6 @@ use sweetspot_lab::{
 use table::{Language, TOOLS};
 use tempfile::TempDir;
 use tools::Tools;
-
-/// Runs `cargo xtask bench languages` with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    if words.iter().any(|word| ["--help", "-h", "help"].contains(word)) {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let settings = match parse(words) {
-        Ok(settings) => settings,
-        Err(problem) => {
-            eprint!("xtask bench languages: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&settings) {
-        Ok(Tally { failed: 0, skipped }) if skipped == 0 || env::var_os("CI").is_none() => {
-            ExitCode::SUCCESS
-        }
-        Ok(tally) => {
-            eprintln!("{} failed, {} skipped", tally.failed, tally.skipped);
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("xtask bench languages: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// How many languages ended how.
 #[derive(Default)]
@@ -79,7 +51,11 @@ enum Outcome {
     Skipped(String),
 }
 
-fn run(settings: &Settings) -> Result<Tally, Error> {
+/// Measures all that are asked for. Returns whether none failed, and in CI none was skipped.
+///
+/// # Errors
+/// What none of them can do without.
+pub fn run(settings: &Settings) -> Result<bool, Error> {
     let chosen: Vec<&Language> = settings.chosen().collect();
     if chosen.is_empty() {
         return Err(failed("--filter", "no language has such a name"));
@@ -127,7 +103,10 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
         (true, _) => println!("not recorded: fix what failed first, or leave it out by --filter"),
         _ => {}
     }
-    Ok(tally)
+    if tally.failed > 0 || tally.skipped > 0 {
+        eprintln!("{} failed, {} skipped", tally.failed, tally.skipped);
+    }
+    Ok(tally.failed == 0 && (tally.skipped == 0 || env::var_os("CI").is_none()))
 }
 
 /// What all languages of one session share.
@@ -187,7 +166,7 @@ impl<'a> Session<'a> {
         let stop = match (self.settings.quick, self.settings.rounds) {
             (true, _) => Stop::Rounds(1),
             (false, Some(rounds)) => Stop::Rounds(rounds.clamp(1, statistics::SAMPLES_MAX)),
-            (false, None) => Stop::Looks(self.settings.budget),
+            (false, None) => Stop::Looks(Duration::from_secs(self.settings.budget)),
         };
         let options = Options { seed, stop, ..Options::default() };
         let comparison = paired::compare(&mut runner, WAYS.len(), &options)?;

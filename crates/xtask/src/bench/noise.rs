@@ -8,11 +8,11 @@
 //!   with the questions of `tune`: every setting is the same command; then no buffering copies twice as
 //!   much.
 
+use super::Times;
 use serde::Serialize;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Instant,
 };
 use sweetspot_lab::{
@@ -27,12 +27,6 @@ use sweetspot_lab::{
 };
 use tempfile::TempDir;
 
-const NOISE_USAGE: &str =
-    "cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times";
-const RUNS_DEFAULT: usize = 1500;
-const NULL_USAGE: &str = "cargo xtask bench null [questions] [COMPARISONS [SEED]]: compare a command \
-                          with itself that many times (200): how often is it said to differ?";
-const COMPARISONS_DEFAULT: usize = 200;
 /// Records of 200 bytes that the command copies: some 20 ms.
 const RECORDS: usize = 20_000;
 
@@ -47,76 +41,27 @@ struct Noise {
     seconds: Vec<f64>,
 }
 
-/// Runs `cargo xtask bench noise` with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    let (file, runs) = match words {
-        [file] => (file, Some(RUNS_DEFAULT)),
-        [file, runs] => (file, runs.parse().ok()),
-        _ => (&"", None),
-    };
-    let Some(runs) = runs.filter(|runs| *runs >= 3 && !file.starts_with('-')) else {
-        eprintln!("{NOISE_USAGE}");
-        return ExitCode::from(2);
-    };
-    match record_series(Path::new(file), runs) {
-        Ok(said) => {
-            println!("{said}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("xtask bench noise: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Compares a command with itself. Returns whether it is said to differ as seldom as it should be.
+pub fn null(times: Times) -> Result<bool, Error> {
+    let count = times.comparisons.get();
+    let (wrong, limit) = (compare_with_itself(count, times.seed)?, most_by_chance(count));
+    println!(
+        "{wrong} of {count} comparisons of a command with itself said that it differs; at 5 % each, up to {limit} \
+         are to be expected"
+    );
+    Ok(wrong <= limit)
 }
 
-/// Runs `cargo xtask bench null` with the words after it.
-pub fn null(words: &[&str]) -> ExitCode {
-    let (is_about_questions, numbers) = match words {
-        ["questions", numbers @ ..] => (true, numbers),
-        numbers => (false, numbers),
-    };
-    let (count, seed) = match numbers {
-        [] => (Some(COMPARISONS_DEFAULT), Some(0)),
-        [count] => (count.parse().ok(), Some(0)),
-        [count, seed] => (count.parse().ok(), seed.parse().ok()),
-        _ => (None, None),
-    };
-    let Some((count, seed)) = count.filter(|count| *count > 0).zip(seed) else {
-        eprintln!("{NULL_USAGE}");
-        return ExitCode::from(2);
-    };
-    if is_about_questions {
-        return match ask_about_itself(count, seed) {
-            Ok([better, no_gain]) => {
-                println!(
-                    "{better} of {count} searches called something better where all settings were one \
-                     command (at most 5 % may); {no_gain} of {count} said that it is not worth it where \
-                     no buffering had twice as much to do (none may)"
-                );
-                let is_good = better * 20 <= count && no_gain == 0;
-                if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-            }
-            Err(error) => {
-                eprintln!("xtask bench null: {error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    match compare_with_itself(count, seed) {
-        Ok(wrong) => {
-            let limit = most_by_chance(count);
-            println!(
-                "{wrong} of {count} comparisons of a command with itself said that it differs; at \
-                 5 % each, up to {limit} are to be expected"
-            );
-            if wrong <= limit { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(error) => {
-            eprintln!("xtask bench null: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// The same with the questions of `tune`.
+pub fn null_of_questions(times: Times) -> Result<bool, Error> {
+    let count = times.comparisons.get();
+    let [better, no_gain] = ask_about_itself(count, times.seed)?;
+    println!(
+        "{better} of {count} searches called something better where all settings were one command (at most 5 % \
+         may); {no_gain} of {count} said that it is not worth it where no buffering had twice as much to do (none \
+         may)"
+    );
+    Ok(better * 20 <= count && no_gain == 0)
 }
 
 /// Compares the command with itself `count` times, and returns how often it was said to differ. With
@@ -230,7 +175,7 @@ fn measured(job: &Job) -> Result<Measurement, Error> {
     }
 }
 
-fn record_series(file: &Path, runs: usize) -> Result<String, Error> {
+pub fn record_series(file: &Path, runs: usize) -> Result<String, Error> {
     let (folder, job) = copying()?;
     let (mut times, start) = (Vec::with_capacity(runs), Instant::now());
     for _ in 0..runs {

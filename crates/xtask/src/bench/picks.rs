@@ -20,7 +20,6 @@ use std::{
     fmt::Write,
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Instant,
 };
 use sweetspot_lab::{
@@ -29,11 +28,6 @@ use sweetspot_lab::{
     statistics,
 };
 
-const USAGE: &str = "\
-cargo xtask bench picks RECORD DIR [SCALE]: which size do tune, hyperfine and a loop of dd pick for the six
-jobs of benchmarks/picks.toml, and how far is each from the best of a grid of 40 random rounds? Data
-lies in DIR; writes report.json, picks.json and picks.md in the folder RECORD
-";
 /// How often the loop of dd tries each size.
 const DD_PASSES: usize = 3;
 /// How far from the best a pick may be to be as good: its time over that of the best.
@@ -44,28 +38,6 @@ const FROM: &str = "from one run";
 const HYPERFINE: &str = "hyperfine";
 const DD: &str = "a loop of dd";
 const GRID: &str = "the grid";
-
-/// Runs `cargo xtask bench picks` with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    let (record, folder, scale) = match words {
-        [record, folder] => (record, folder, None),
-        [record, folder, scale] => (record, folder, Some(*scale)),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match pick_all(Path::new(record), Path::new(folder), scale) {
-        Ok(said) => {
-            print!("{said}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("xtask bench picks: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// What one chooser picked.
 #[derive(Clone, Serialize)]
@@ -91,7 +63,7 @@ struct Job {
 }
 
 /// Measures the grid, lets everybody pick, and writes it down.
-fn pick_all(record: &Path, folder: &Path, scale: Option<&str>) -> Result<String, Error> {
+pub fn pick_all(record: &Path, folder: &Path, scale: Option<&str>) -> Result<String, Error> {
     let built = build::binary("release", Machine::HERE);
     let binary = built.map_err(|reason| failed("cargo build", &reason))?.binary;
     let folder = &std::path::absolute(folder).map_err(Error::system("find", folder))?;

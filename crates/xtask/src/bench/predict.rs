@@ -15,7 +15,6 @@ use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 use sweetspot_lab::{
     Error,
@@ -25,36 +24,10 @@ use sweetspot_lab::{
     statistics,
 };
 
-const USAGE: &str = "\
-cargo xtask bench predict RECORD DIR [SCALE]: hold what `sweetspot profile` says of the programs of
-benchmarks/plan.toml against RECORD/report.json, a session of that scale (full); DIR is its --dir. Writes RECORD/predictions.json
-";
 /// Profiles of each program: each is a prediction of its own.
 const PROFILES: usize = 3;
 /// Files of a recorded profile that are kept apart; all others are added up.
 const FILES_KEPT: usize = 12;
-
-/// Runs `cargo xtask bench predict` with the words after it.
-pub fn main(words: &[&str]) -> ExitCode {
-    let (record, folder, scale) = match words {
-        [record, folder] => (record, folder, "full"),
-        [record, folder, scale] => (record, folder, *scale),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match predict_all(Path::new(record), Path::new(folder), scale) {
-        Ok(said) => {
-            println!("{said}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("xtask bench predict: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// What was said of one program, and what came.
 #[derive(Serialize)]
@@ -114,7 +87,7 @@ impl Prediction {
 }
 
 /// Predicts each program that ran as it is and under `run`.
-fn predict_all(record: &Path, folder: &Path, scale: &str) -> Result<String, Error> {
+pub fn predict_all(record: &Path, folder: &Path, scale: &str) -> Result<String, Error> {
     let folder = &std::path::absolute(folder).map_err(Error::system("find", folder))?;
     let report = report::read(record)?;
     let session = report::session(&report, Place::Disk)?;

@@ -11,7 +11,7 @@ use crate::fuzz::kit::MADE_VARIABLE;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ const COUNTS_MAX: u32 = 5;
 /// The words after `cargo xtask matrix` for this.
 pub fn words(made: &Made, extent: Extent, folder: &Path) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
-    vec!["inside".to_owned(), extent.name().to_owned(), path(folder), path(&made.harness)]
+    vec!["inside".to_owned(), extent.name(), path(folder), path(&made.harness)]
 }
 
 /// What the steps need.
@@ -50,19 +50,12 @@ type Answer = Result<Found, String>;
 /// A step: its name, and what it does.
 type Task = (&'static str, fn(&Inside) -> Answer);
 
-/// Does all steps of an extent. Fails only where it could not begin: what failed is in the answers.
-pub fn main(words: &[&str]) -> ExitCode {
-    let begun = match words {
-        [extent, folder, harness] => Inside::new(extent, folder, harness),
-        _ => Err("xtask matrix inside EXTENT FOLDER HARNESS".to_owned()),
-    };
-    let inside = match begun {
-        Ok(inside) => inside,
-        Err(wrong) => {
-            eprintln!("xtask matrix inside: {wrong}");
-            return ExitCode::FAILURE;
-        }
-    };
+/// Does all steps of an extent. What fails is in the answers.
+///
+/// # Errors
+/// It could not begin.
+pub fn all_steps(extent: Extent, folder: &Path, harness: &Path) -> Result<(), String> {
+    let inside = Inside::new(extent, folder, harness)?;
     let mut steps: Vec<Task> = vec![("doctor", Inside::doctor), ("calls", Inside::calls)];
     if inside.extent != Extent::Short {
         steps.push(("profile", Inside::profile));
@@ -88,7 +81,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         let step = Step { name: name.to_owned(), state, says, details, seconds };
         println!("{ANSWER}{}", serde_json::to_string(&step).unwrap_or_default());
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 impl Found {
@@ -110,8 +103,7 @@ impl Found {
 }
 
 impl Inside {
-    fn new(extent: &str, folder: &str, harness: &str) -> Result<Inside, String> {
-        let extent = Extent::named(extent).ok_or_else(|| format!("no extent {extent}"))?;
+    fn new(extent: Extent, folder: &Path, harness: &Path) -> Result<Inside, String> {
         let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
         // Enough records that a buffer shows, where the guard starts a hundred times more slowly.
         let records = "seq -f '%0199.0f' 20000 > in; seq 20000 > lines";

@@ -7,11 +7,12 @@
 use super::{call, ends_with_us, folder};
 use crate::build::{Machine, can_link};
 use crate::fuzz::kit::compiler_options;
+use clap::ValueEnum;
 use serde_json::Value;
 use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 /// What was built for one machine.
 pub struct Made {
@@ -46,7 +47,7 @@ pub fn made_for(architecture: &str) -> Result<Made, String> {
             .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
             .env_remove("CARGO_ENCODED_RUSTFLAGS");
         if architecture != ARCH {
-            let machine = Machine::named(architecture).ok_or("no such machine")?;
+            let machine = Machine::from_str(architecture, false)?;
             let variable =
                 format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
             cargo.env(variable, can_link(machine)?);
@@ -93,19 +94,6 @@ pub fn cross_compiler(architecture: &str) -> String {
 pub fn toolchain() -> Result<PathBuf, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     Ok(PathBuf::from(call(Command::new(rustc).args(["--print", "sysroot"]))?.trim()))
-}
-
-/// Compiles all programs of `programs/c` into a folder: `xtask matrix victims FOLDER COMPILER`.
-pub fn victims_main(words: &[&str]) -> ExitCode {
-    let [folder, compiler] = words else { return ExitCode::from(2) };
-    let compiled = victims(Path::new(folder), compiler);
-    compiled.map_or_else(
-        |wrong| {
-            eprintln!("xtask matrix: {wrong}");
-            ExitCode::FAILURE
-        },
-        |()| ExitCode::SUCCESS,
-    )
 }
 
 /// What includes this needs more than a C library, and is started by a test that compiles it itself.

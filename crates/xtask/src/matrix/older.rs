@@ -8,11 +8,11 @@
 #![allow(unsafe_code)]
 
 use libc::{c_long, sock_filter};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Not in `libc` for every machine yet; the same number on all.
@@ -169,19 +169,13 @@ fn without(command: Command, number: c_long, errno: i32) -> Result<Command, Stri
     Ok(outer)
 }
 
-/// `xtask matrix without NUMBER ERROR COMMAND`.
-pub fn main(words: &[&str]) -> ExitCode {
-    let [number, errno, program, arguments @ ..] = words else { return ExitCode::from(2) };
-    let (Ok(number), Ok(errno)) = (number.parse(), errno.parse()) else {
-        return ExitCode::from(2);
-    };
+/// Becomes a command that lacks a system call. Returns why it could not.
+pub fn become_without(number: u32, errno: u32, command: &[OsString]) -> String {
     if let Err(error) = forbid(number, errno) {
-        eprintln!("xtask matrix: no filter: {error}");
-        return ExitCode::FAILURE;
+        return format!("no filter: {error}");
     }
-    let error = Command::new(Path::new(program)).args(arguments).exec();
-    eprintln!("xtask matrix: {program}: {error}");
-    ExitCode::FAILURE
+    let error = Command::new(&command[0]).args(&command[1..]).exec();
+    format!("{}: {error}", command[0].display())
 }
 
 /// Lets this system call of this process, and of all that it becomes and starts, fail from now on.

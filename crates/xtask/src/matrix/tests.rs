@@ -1,17 +1,6 @@
 use super::*;
 
 #[test]
-fn options_of_the_matrix_are_read() {
-    let settings = parse(&["--only", "sid", "--only", "5.10", "--record"]).unwrap();
-    assert_eq!(settings.only, ["sid", "5.10"]);
-    assert!(settings.record && !settings.short && !settings.go_on);
-    assert_eq!(parse(&["--go-on", "--also", "1f2e3d4"]).unwrap().also, ["1f2e3d4"]);
-    for wrong in [&["--only"][..], &["--also"], &["sid"]] {
-        assert!(parse(wrong).is_err(), "{wrong:?}");
-    }
-}
-
-#[test]
 fn answers_are_those_of_the_same_source_and_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("answers/sid.json");
@@ -29,11 +18,12 @@ fn answers_are_those_of_the_same_source_and_whole() {
 
 #[test]
 fn the_short_form_is_two_roots() {
-    let names = |words: &[&str]| -> Vec<String> {
-        planned(&parse(words).unwrap()).iter().map(Planned::name).collect()
+    let names = |short| -> Vec<String> {
+        let settings = Settings { short, ..Settings::default() };
+        planned(&settings).iter().map(Planned::name).collect()
     };
-    assert_eq!(names(&["--short"]), ["bullseye", "sid"]);
-    let all = names(&[]);
+    assert_eq!(names(true), ["bullseye", "sid"]);
+    let all = names(false);
     assert_eq!(all.len(), root::SUITES.len() + machine::MACHINES.len());
     let mut different = all.clone();
     different.sort();
