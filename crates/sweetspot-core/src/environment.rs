@@ -25,3 +25,5 @@ pub const RULES: &str = "SWEETSPOT_RULES";
 pub const CACHE: &str = "SWEETSPOT_CACHE";
 /// What the dynamic linker loads before anything else.
 pub const PRELOAD: &str = "LD_PRELOAD";
+/// Taken away from a command that is to know nothing of a `run` around it, or of what its user has set.
+pub const ABOUT_BUFFERING: [&str; 4] = [BUFFER, SWITCH, LEDGER, PRELOAD];

@@ -3,8 +3,11 @@
 //!
 //! What a file system far away does is done by strace: it delays each call, or none.
 
-use test_start as _;
+use test_start::stderr;
 
+mod place;
+
+use place::Place;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -28,38 +31,28 @@ const READS: [&str; 3] =
     ["python3", "-c", "import os\nf = os.open('in', 0)\nwhile os.read(f, 500): 0"];
 const COPIES: [&str; 5] = ["dd", "if=in", "of=out", "bs=500", "status=none"];
 
-struct Place {
-    folder: tempfile::TempDir,
-}
-
 impl Place {
-    fn new() -> Place {
-        let place = Place { folder: tempfile::tempdir().unwrap() };
-        fs::write(place.path("in"), vec![b'x'; FILE_BYTES as usize]).unwrap();
+    fn with_input() -> Place {
+        let place = Place::new();
+        place.write("in", vec![b'x'; FILE_BYTES as usize]);
         place
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.work().join(name)
     }
 
-    /// A command that knows nothing of a `run` around it, with a state folder of its own.
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
-        command
-            .env("SWEETSPOT_CACHE", self.path("cache"))
-            .env("XDG_STATE_HOME", self.path("state"));
-        command.current_dir(self.folder.path()).stdin(Stdio::null());
+    /// With a state folder of its own.
+    fn own(&self, program: &str) -> Command {
+        let mut command = self.command(program);
+        command.env("XDG_STATE_HOME", self.path("state")).stdin(Stdio::null());
         command
     }
 
     /// The sizes of all calls of one name, in order, of a program that reads or copies, each of them
     /// delayed by so many microseconds. Without those of the loader, which are small. `None`: no strace.
     fn sizes(&self, call: &str, delay_us: u32, options: &[&str]) -> Option<Vec<u64>> {
-        let mut strace = self.command("strace");
+        let mut strace = self.own("strace");
         strace.args(["-f", "-o", "trace", "-e"]).arg(format!("trace={call}"));
         if delay_us > 0 {
             strace.arg("-e").arg(format!("inject={call}:delay_enter={delay_us}"));
@@ -116,8 +109,8 @@ impl Place {
     /// on a busy machine the guard may get no processor before the copy is over.
     fn summary(&self) -> String {
         let copy = || {
-            let mut run = self.command(RUN);
-            run.args(["run", "--summary", "--", "dd", "if=in", "of=out", "bs=200", "status=none"]);
+            let mut run = self.sweetspot(&["run", "--summary", "--", "dd", "if=in", "of=out"]);
+            run.args(["bs=200", "status=none"]).env("XDG_STATE_HOME", self.path("state"));
             said(&run.output().unwrap())
         };
         let is_disturbed = |said: &str| {
@@ -154,7 +147,7 @@ impl Place {
 
 fn said(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    stderr(output)
 }
 
 fn largest(sizes: &[u64]) -> u64 {
@@ -172,13 +165,13 @@ fn where_a_question_takes_long_no_larger_write_buffer_is_asked_for_later() {
         return test_start::skip("strace is not installed");
     }
     let goes_first = has(Command::new("chrt").args(["-f", "1", "true"]));
-    let place = Place::new();
+    let place = Place::with_input();
     let mut passed = Vec::new();
     for _ in 0..RUNS_MAX {
         // Nobody has told what they cost: a file that cannot be understood comes before all others.
         fs::create_dir_all(place.costs().parent().unwrap()).unwrap();
         fs::write(place.costs(), "nothing").unwrap();
-        let mut strace = place.command(if goes_first { "chrt" } else { "strace" });
+        let mut strace = place.own(if goes_first { "chrt" } else { "strace" });
         if goes_first {
             strace.args(["-f", "1", "strace"]);
         }
@@ -202,7 +195,7 @@ fn where_a_question_takes_long_no_larger_write_buffer_is_asked_for_later() {
 
 #[test]
 fn windows_become_large_where_calls_are_slow() {
-    let place = Place::new();
+    let place = Place::with_input();
     let Some(far) = place.largest("pread64", FAR_US, USUAL_BYTES) else { return };
     assert!(far > USUAL_BYTES, "{far}");
     // Also where it was known to be otherwise before.
@@ -215,7 +208,7 @@ fn windows_become_large_where_calls_are_slow() {
 
 #[test]
 fn as_much_waits_as_slow_calls_are_worth() {
-    let place = Place::new();
+    let place = Place::with_input();
     let Some(far) = place.largest("pwrite64", FAR_US, USUAL_BYTES) else { return };
     assert!(far > USUAL_BYTES, "{far}");
     let asked_for = place.flushes(FAR_US, &["--buffer-size", "64K"]).unwrap();
@@ -224,7 +217,7 @@ fn as_much_waits_as_slow_calls_are_worth() {
 
 #[test]
 fn the_next_run_begins_with_what_this_one_has_learned() {
-    let place = Place::new();
+    let place = Place::with_input();
     place.know(1_000_000, 1_000);
     let Some(reads) = place.sizes("pread64", 0, &[]) else { return };
     // The first window is as large as what is known is worth, and the kernel reads ahead; it ends on a page.
@@ -238,7 +231,7 @@ fn the_next_run_begins_with_what_this_one_has_learned() {
 
 #[test]
 fn what_was_learned_is_said_and_kept() {
-    let place = Place::new();
+    let place = Place::with_input();
     let said = place.summary();
     let chosen: Vec<_> = said.lines().filter(|line| line.starts_with("chosen    ")).collect();
     assert_eq!(chosen.len(), 2, "{said}");
@@ -261,7 +254,7 @@ fn what_was_learned_is_said_and_kept() {
 
 #[test]
 fn whatever_the_file_of_costs_holds_a_copy_is_a_copy() {
-    let place = Place::new();
+    let place = Place::with_input();
     let long = "device 1 ".repeat(10_000);
     for text in ["", "\0\0\0\0", "sweetspot costs 1\n", "sweetspot costs 1\nwritten x", &long] {
         fs::create_dir_all(place.costs().parent().unwrap()).unwrap();

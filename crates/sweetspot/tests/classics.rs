@@ -3,7 +3,7 @@
 //!
 //! What the machine lacks is skipped as the plans say, which is printed.
 
-use test_start as _;
+use test_start::{stderr, stdout};
 
 use serde_json::Value;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ fn every_plan_is_understood_at_every_scale() {
         let scaled = scales.iter().map(|scale| vec!["--dry-run", "--scale", scale]);
         for arguments in scaled.chain([vec!["--dry-run"]]) {
             let output = bench(place.path(), &arguments, classic);
-            let said = String::from_utf8_lossy(&output.stderr);
+            let said = stderr(&output);
             assert!(output.status.success(), "{classic} {arguments:?}: {said}");
         }
     }
@@ -94,7 +94,7 @@ fn some_plans_run_on_little_data() {
     for (classic, rounds) in [("cobol-copy", 2), ("transfer-size", 2), (BENCHMARKS, 1)] {
         let place = tempfile::tempdir().unwrap();
         let output = bench(place.path(), &["--scale", "quick", "--json"], classic);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = stderr(&output);
         let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
         let skipped = report["skipped"].as_array().unwrap();
         let skipped: Vec<&str> = skipped.iter().map(|why| why.as_str().unwrap()).collect();
@@ -146,7 +146,7 @@ fn readers_in_java_give_the_same_lines_as_the_library() {
         assert!(std::env::var_os("CI").is_none());
         return;
     };
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    assert!(built.status.success(), "{}", stderr(&built));
     for (number, text) in texts().iter().enumerate() {
         let file = place.path().join(format!("{number}.txt"));
         fs::write(&file, text).unwrap();
@@ -159,7 +159,7 @@ fn readers_in_java_give_the_same_lines_as_the_library() {
             let mut java = Command::new("java");
             java.arg("-cp").arg(place.path()).args(["LineReaders", way]).arg(&file).arg("2");
             let found = java.output().unwrap();
-            let found = String::from_utf8_lossy(&found.stdout);
+            let found = stdout(&found);
             assert_eq!(found, expected, "{way}, text {number}");
         }
     }

@@ -5,7 +5,7 @@
 //! Needs root, to mount a small memory file system; without it the skip is printed, and
 //! with `CI` set a skip is a failure.
 
-use test_start as _;
+use test_start::{stderr, stdout, turn};
 
 #[path = "disk/asked.rs"]
 mod asked;
@@ -19,7 +19,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -28,12 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Writes wait on no smaller one.
 const DISK_MEGABYTES: u32 = 96;
-
-/// One after the other: each waits for moments at which others must not keep the machine busy.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A victim that writes to a file of a disk. Both have the file of its descriptor 0, whose offset says how far they
 /// are: 1 when writes wait, 2 when the disk is full.
@@ -138,9 +131,9 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
         ],
         |how, disk, _, output| {
             assert!(output.status.success(), "{how}: {output:?}");
-            let said = String::from_utf8_lossy(&output.stdout);
+            let said = stdout(output);
             assert!(said.starts_with(&expected(how)), "{how}: {said}");
-            let said = String::from_utf8_lossy(&output.stderr);
+            let said = stderr(output);
             assert!(said.contains("could not be written where they belong"), "{how}: {said}");
             assert!(said.contains("/file: the last bytes cannot be written"), "{how}: {said}");
             if how == "again" {
@@ -195,7 +188,7 @@ fn what_is_changed_while_a_disk_is_full_stays() {
         victim.go_on(4);
         let output = victim.end();
         assert_eq!(output.status.code(), Some(if way == "end" { 74 } else { 0 }), "{way}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{way}");
+        assert_eq!(stdout(&output), expected, "{way}");
         let content = fs::read(&file).unwrap();
         if all_is_written.contains(&way) {
             let is_whole = content.len() > changed.len() && content.len() % 200 == 0;
@@ -223,7 +216,7 @@ fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
         assert_eq!(output.status.code(), Some(expected), "{how}: {output:?}");
         let flushed = matches!(how, "return" | "exit" | "three");
         assert_eq!(output.stdout, if flushed { &b"unflushed"[..] } else { b"" }, "{how}");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = stderr(output);
         assert!(said.contains("/file: the last bytes cannot be written"), "{how}: {said}");
         // All 200,000 bytes are in the file or in what was saved beside.
         let state = home.join(".local/state/sweetspot");
@@ -258,7 +251,7 @@ fn what_was_closed_is_free_at_once() {
         command
     };
     let output = run().output().expect("started");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "not free: 0 of 25\n");
+    assert_eq!(stdout(&output), "not free: 0 of 25\n");
     drop(disk);
     for round in 0..25 {
         let disk = mount().expect("mounted before");
@@ -300,7 +293,7 @@ fn check_room_on(name: &str, ways: &[&str], mount: Option<impl Fn(PathBuf) -> Op
                 continue;
             }
             assert!(output.status.success(), "{how}, {size}: {output:?}");
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let said = stdout(&output);
             assert_eq!(expected.get_or_insert_with(|| said.clone()), &said, "{how}, {size}");
         }
     }
@@ -496,5 +489,5 @@ fn check_broken(kind: &str, ways: &[&str], sizes: &[&str]) {
 }
 
 fn first_line(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()
+    stderr(output).lines().next().unwrap_or_default().to_owned()
 }

@@ -4,7 +4,7 @@
 //! That nothing but time changes when they are called at any moment is a row of the table of real
 //! programs: `c_sharing: "flushes and advice at any moment"`.
 
-use test_start as _;
+use test_start::stdout;
 
 mod compiler;
 mod memory_disk;
@@ -48,7 +48,7 @@ impl Place {
         let mut command = self.sweetspot(&["run"]);
         let output = command.args(options).arg("--").args(program).output().unwrap();
         assert!(output.status.success(), "{program:?}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        stdout(&output)
     }
 
     /// The same without sweetspot.
@@ -56,7 +56,7 @@ impl Place {
         let output =
             Command::new(program[0]).args(&program[1..]).current_dir(self.work()).output().unwrap();
         assert!(output.status.success(), "{program:?}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        stdout(&output)
     }
 }
 
@@ -160,10 +160,7 @@ fn an_error_of_a_flush_is_not_taken_away() {
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        format!("{}{well}missing 0\nclose 0 errno 0\n", failing(28))
-    );
+    assert_eq!(stdout(&output), format!("{}{well}missing 0\nclose 0 errno 0\n", failing(28)));
 }
 
 /// The numbers of the header: they keep their meaning for good.

@@ -2,7 +2,7 @@
 //!
 //! Not here: packages and manual pages (`cargo xtask packages`).
 
-use test_start as _;
+use test_start::{skip_without_root, stdout};
 
 mod memory_disk;
 mod place;
@@ -18,11 +18,6 @@ use std::time::Duration;
 
 /// How often a disk that others fill, too, is found nearly full in a row.
 const FULL_MAX: usize = 60;
-
-/// What only root can set up is said, and is no failure anywhere.
-fn skip_without_root(what: &str) {
-    eprintln!("skipped: {what} (only root can make it)");
-}
 
 fn doctor(command: &mut Command) -> (Option<i32>, Value) {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -223,7 +218,7 @@ fn bash_completes_verbs_options_and_values() {
         let mut bash = Command::new("bash");
         bash.args(["-c", script]).arg(folder.join("sweetspot.bash")).args(typed);
         let output = bash.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = stdout(&output);
         let words: Vec<&str> = said.split_whitespace().collect();
         assert!(expected.iter().all(|word| words.contains(word)), "{typed:?}: {words:?}");
         assert!(!absent.iter().any(|word| words.contains(word)), "{typed:?}: {words:?}");

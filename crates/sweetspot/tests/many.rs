@@ -1,7 +1,7 @@
 //! Many runs, one answer: each run leaves a file of its own in a folder, whatever started it, and
 //! `sweetspot summary` makes one of them.
 
-use test_start as _;
+use test_start::{assert_has, stderr};
 
 mod place;
 
@@ -28,15 +28,11 @@ impl Place {
 
     /// Runs a shell command in which `$SWEETSPOT` is the program.
     fn shell(&self, command: &str) -> Output {
-        let mut shell = Command::new("sh");
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT_LEDGER", "LD_PRELOAD", "MAKEFLAGS"] {
-            shell.env_remove(name);
-        }
+        let mut shell = self.command("sh");
         shell
             .args(["-c", command])
-            .env("SWEETSPOT_CACHE", self.cache())
-            .env("SWEETSPOT_BINARY", env!("CARGO_BIN_EXE_sweetspot"))
-            .current_dir(self.work());
+            .env_remove("MAKEFLAGS")
+            .env("SWEETSPOT_BINARY", env!("CARGO_BIN_EXE_sweetspot"));
         shell.output().unwrap()
     }
 
@@ -168,15 +164,16 @@ fn what_went_wrong_in_single_runs_is_said() {
          for n in 1 2; do $SWEETSPOT_BINARY run --summary=job/ -- sh -c 'exit 3'; done",
     );
     let (text, json) = place.summary("job");
-    for part in [
-        "5 runs of sh on ",
-        "note      ended with exit status 3: ",
-        " and 1 run more\n",
-        "note      ended with signal 9: ",
-        "note      not buffered (SWEETSPOT=off is set in the environment): ",
-    ] {
-        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
-    }
+    assert_has(
+        &text,
+        [
+            "5 runs of sh on ",
+            "note      ended with exit status 3: ",
+            " and 1 run more\n",
+            "note      ended with signal 9: ",
+            "note      not buffered (SWEETSPOT=off is set in the environment): ",
+        ],
+    );
     assert_eq!(json["summaries"]["missing_ranks"], serde_json::json!([]));
 }
 
@@ -225,7 +222,7 @@ fn a_mistake_costs_no_run() {
     let check = |command: &str, status: i32, said: &str| {
         let output = place.shell(command);
         assert_eq!(output.status.code(), Some(status), "{command}: {output:?}");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = stderr(&output);
         assert!(stderr.contains(said), "{command}: {stderr}");
     };
     place.write("file", "x");

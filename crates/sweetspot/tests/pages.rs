@@ -17,12 +17,13 @@
 //!
 //! Wherever a summary is shown, the one that came out must say that nearly all calls were spared.
 
-use test_start as _;
+use test_start::{stderr, untold};
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use sweetspot_report::summary::Figures;
 
 /// A page that hangs is a failure, too. The longest takes half a minute, alone on the machine.
 const SECONDS_MAX: &str = "300";
@@ -155,10 +156,7 @@ impl Page {
         command.arg(SECONDS_MAX);
         command.args(self.under.iter().map(|script| project().join("scripts").join(script)));
         command.args(["sh", "-eu"]).arg(at("script")).current_dir(at("data"));
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
-        command
+        untold(&mut command)
             .env("PATH", format!("{}:{}", at("bin").display(), path()))
             .env("HOME", at("home"))
             .env("SWEETSPOT_CACHE", at("cache"))
@@ -176,7 +174,7 @@ impl Page {
         };
         if !output.status.success() {
             let last = fs::read_dir(at("outputs")).unwrap().count();
-            let said = String::from_utf8_lossy(&output.stderr);
+            let said = stderr(&output);
             return Err(format!(
                 "{name}: {} in block {last}, which printed:\n{}{said}",
                 output.status,
@@ -238,12 +236,8 @@ fn matches(shown: &[String], printed: &[String]) -> bool {
 /// Each summary that was printed says that nearly all calls were spared.
 fn check_counts(printed: &str) -> Result<(), String> {
     for line in printed.lines().filter(|line| line.starts_with("calls ")) {
-        let numbers: Vec<u64> = line
-            .split(|letter: char| !letter.is_ascii_digit())
-            .filter_map(|number| number.parse().ok())
-            .collect();
-        match numbers[..] {
-            [requested, made] if made * CALLS_PER_MADE_MIN < requested => {}
+        match Figures::read(line).calls {
+            Some((requested, made)) if made * CALLS_PER_MADE_MIN < requested => {}
             _ => return Err(line.to_owned()),
         }
     }

@@ -2,7 +2,7 @@
 //! another thread or was stopped makes no call at which its bytes could leave, and the guard writes them.
 //! Afterwards the program goes on as if nothing had happened.
 
-use test_start as _;
+use test_start::{stdout, wait_until};
 
 mod compiler;
 mod place;
@@ -88,19 +88,15 @@ impl Victim {
             let output = child.wait_with_output().unwrap();
             assert!(output.status.success(), "{what}: {:?}", output.status);
             let end = if mode == "rewrite" { 1000 } else { place(b"").len() } + records(3500).len();
-            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("at {end}\n"), "{what}");
+            assert_eq!(stdout(&output), format!("at {end}\n"), "{what}");
             assert!(self.file() == place(&records(3500)), "{what}: {} bytes", self.file().len());
         }
     }
 }
 
 fn until_stopped(pid: u32) {
-    let begun = Instant::now();
     let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    while !state().rsplit_once(") ").unwrap().1.starts_with('T') {
-        assert!(begun.elapsed() < PATIENCE, "{}", state());
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until("it stops", || state().rsplit_once(") ").unwrap().1.starts_with('T'));
 }
 
 #[test]
@@ -153,7 +149,7 @@ fn a_guard_that_is_stopped_leaves_no_window_as_it_was() {
     fs::OpenOptions::new().write(true).open(&file).unwrap().write_all(&[b'n'; 20_000]).unwrap();
     let output = child.wait_with_output().unwrap();
     kill_process(guard, Signal::CONT).unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "nnnnnnnn\n");
+    assert_eq!(stdout(&output), "nnnnnnnn\n");
 }
 
 /// It could wait for long: what it has stopped does nothing until it lets it.
@@ -208,7 +204,7 @@ fn nothing_waits_in_a_file_that_another_process_has_opened_meanwhile() {
         let mut command = victim.place.sweetspot(&options);
         command.args(["strace", "-qqo", "/dev/null", "-e", "trace=fstat", "-e", LATE]);
         let output = command.args([&victim.program, "file"]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        stdout(&output)
     };
     // On a busy machine the write may itself come after the store.
     let said = (0..RUNS_MAX).map(|_| run()).find(|said| !said.starts_with("late"));

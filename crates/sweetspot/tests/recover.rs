@@ -3,7 +3,7 @@
 //!
 //! A binary of its own: every `run` finishes what it finds, so nothing else may run beside these.
 
-use test_start as _;
+use test_start::{assert_has, stderr, stdout, turn, untold, wait_until};
 
 mod compiler;
 
@@ -13,26 +13,17 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sweetspot_core::ledger::{Header, Ledger};
 use sweetspot_guard::{OwnedLedger, Settings};
 use tempfile::TempDir;
 
-/// Nothing here takes longer, on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Where the victim keeps its counters (programs/c/kill_victim.c).
 const VICTIM_PAGE: u64 = 0x2_0000_0000;
 /// What the victim writes before it holds still, in two files.
 const FILES: [&str; 2] = ["0-0", "0-1"];
 /// How often a victim is started until its bytes wait: on a busy machine a guard comes late.
 const STARTS_MAX: u32 = 20;
-
-/// One after the other: each looks at all ledgers.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 struct Place {
     folder: TempDir,
@@ -71,9 +62,7 @@ impl Place {
 
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
+        untold(&mut command);
         command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
         command.env("XDG_STATE_HOME", self.folder.path().join("state"));
         command.current_dir(self.work()).stdin(Stdio::null());
@@ -178,31 +167,13 @@ fn wait_for_state(pid: Pid, state: char) {
     wait_until("it stops", || state_of(pid) == Some(state));
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 #[track_caller]
 fn assert_ends(output: &Output, status: i32, out_parts: &[&str], err_parts: &[&str]) {
     let (out, err) = (stdout(output), stderr(output));
     assert_eq!(output.status.code(), Some(status), "{out}{err}");
     for (text, parts) in [(&out, out_parts), (&err, err_parts)] {
         assert_eq!(text.is_empty(), parts.is_empty(), "{out}\n--\n{err}");
-        for part in parts {
-            assert!(text.contains(part), "{part:?} is missing in {text:?}");
-        }
+        assert_has(text, parts);
     }
 }
 

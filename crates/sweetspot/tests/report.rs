@@ -1,7 +1,7 @@
 //! What a user of `sweetspot report` sees, of small sessions that really ran; and the page in a real
 //! browser that can reach nothing. Nothing here asserts a time.
 
-use test_start as _;
+use test_start::{assert_has, stderr, stdout};
 
 mod place;
 
@@ -61,13 +61,13 @@ impl Results {
             place.write("plan/published.csv", "bytes,how,seconds\n512,without,79\n");
             let bench = place.sweetspot(&["bench", "--check", "--store=bench.db", "plan"]).output();
             let bench = bench.unwrap();
-            assert!(matches!(bench.status.code(), Some(0 | 1)), "{}", said(&bench));
+            assert!(matches!(bench.status.code(), Some(0 | 1)), "{}", stderr(&bench));
             place.write("in.dat", "x".repeat(200_000));
             let tune = ["tune", "--sizes=4K..32K", "--within=100%", "--curve", "--keep-rules"];
             let mut tune = place.sweetspot(&tune);
             tune.args(["--store=tune.db", "--seed=1", "--", "dd", "if=in.dat", "of=out.dat"]);
             let tune = tune.args(["bs=200", "status=none"]).stdin(Stdio::null()).output().unwrap();
-            assert!(matches!(tune.status.code(), Some(0 | 1)), "{}", said(&tune));
+            assert!(matches!(tune.status.code(), Some(0 | 1)), "{}", stderr(&tune));
             for (file, size) in [("before.json", "bs=200"), ("after.json", "bs=20000")] {
                 let mut profile = place.sweetspot(&["profile", "--json", file, "--", "dd"]);
                 profile.args(["if=in.dat", "of=out.dat", size, "status=none"]);
@@ -88,7 +88,11 @@ impl Results {
     /// What a report says that must succeed.
     fn says(&self, arguments: &[&str]) -> String {
         let output = self.report(arguments);
-        assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""), "{arguments:?}");
+        assert_eq!(
+            (output.status.code(), stderr(&output).as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -99,11 +103,9 @@ impl Results {
     /// What must fail with 125, with all of `parts` in the message.
     fn refused(&self, arguments: &[&str], parts: &[&str]) {
         let output = self.report(arguments);
-        let said = said(&output);
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
-        for part in parts.iter().chain(&["\n  "]) {
-            assert!(said.contains(part), "{part:?} is missing in {said:?}");
-        }
+        assert_has(&said, parts.iter().chain(&["\n  "]));
         assert!(output.stdout.is_empty());
     }
 
@@ -112,22 +114,12 @@ impl Results {
     }
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
-    }
-}
-
 #[test]
 fn a_terminal_and_a_pull_request_get_the_answer_and_the_tables() {
     let results = Results::of_all_tests();
     let before = fs::read(results.path("bench.db")).unwrap();
     let text = results.says(&["bench.db"]);
-    has(
+    assert_has(
         &text,
         &[
             "<script>alerted = true</script> & | copies\nsweetspot bench, session 1, begun 20",
@@ -149,7 +141,7 @@ fn a_terminal_and_a_pull_request_get_the_answer_and_the_tables() {
         ],
     );
     let markdown = results.says(&["bench.db", "--markdown"]);
-    has(
+    assert_has(
         &markdown,
         &[
             "### &lt;script>alerted = true&lt;/script> &amp; \\| copies\n",
@@ -159,7 +151,7 @@ fn a_terminal_and_a_pull_request_get_the_answer_and_the_tables() {
     );
     assert!(!markdown.contains("<script>"));
     let tuned = results.says(&["tune.db", "summary.txt"]);
-    has(
+    assert_has(
         &tuned,
         &[
             "dd if=in.dat of=out.dat bs=200 status=none\nsweetspot tune",
@@ -212,12 +204,12 @@ fn data_has_every_run_and_is_read_again() {
 fn profiles_are_before_and_after() {
     let results = Results::of_all_tests();
     let text = results.says(&["before.json", "after.json"]);
-    has(
+    assert_has(
         &text,
         &["Before and after", "calls before", "all files", "sweetspot profile, from before.json"],
     );
     let page = results.says(&["before.json", "--html", "-"]);
-    has(&page, &["Reads by size", "Writes by size", "Files by time"]);
+    assert_has(&page, &["Reads by size", "Writes by size", "Files by time"]);
     results.refused(&["before.json", "--csv"], &["there are no runs", "--json"]);
 }
 
@@ -264,7 +256,7 @@ fn a_profile_with_figures_beyond_all_bounds_is_shown() {
         &["summary", "odd.json", "odd.json"],
     ] {
         let output = results.place.sweetspot(arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
     }
 }
 
@@ -272,13 +264,16 @@ fn a_profile_with_figures_beyond_all_bounds_is_shown() {
 fn a_page_is_one_file_and_never_overwrites_what_is_not_one() {
     let results = Results::of_all_tests();
     let first = results.says(&["bench.db", "--html", "page.html", "--figure", "figure.svg"]);
-    has(&first, &["never a thousand times slower", "Written: page.html", "Written: figure.svg"]);
+    assert_has(
+        &first,
+        &["never a thousand times slower", "Written: page.html", "Written: figure.svg"],
+    );
     results.says(&["tune.db", "--html", "page.html", "--figure", "figure.svg"]);
     let page = fs::read_to_string(results.path("page.html")).unwrap();
-    has(&page, &["<title>dd if=in.dat", "prefers-color-scheme:dark", "default-src 'none'"]);
+    assert_has(&page, &["<title>dd if=in.dat", "prefers-color-scheme:dark", "default-src 'none'"]);
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
     let figure = fs::read_to_string(results.path("figure.svg")).unwrap();
-    has(&figure, &["<svg xmlns=", "buffer size", "unbuffered: ", "</svg>\n"]);
+    assert_has(&figure, &["<svg xmlns=", "buffer size", "unbuffered: ", "</svg>\n"]);
 
     results.place.write("mine.html", "<!DOCTYPE html>\n<p>mine");
     let older = ["holds something else, which is not overwritten", "mine.html.new"];
@@ -342,22 +337,22 @@ fn a_session_that_runs_is_shown_as_far_as_it_is() {
     let begun = Instant::now();
     let text = loop {
         let report = place.sweetspot(&["report", "naps.db"]).output().unwrap();
-        let text = String::from_utf8_lossy(&report.stdout).into_owned();
+        let text = stdout(&report);
         if report.status.success() && text.contains("rounds) as 'nap'")
             || text.contains("needs six)")
         {
             break text;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{text}{}", said(&report));
+        assert!(begun.elapsed() < Duration::from_secs(60), "{text}{}", stderr(&report));
         assert!(bench.try_wait().unwrap().is_none(), "it must still run");
         std::thread::sleep(Duration::from_millis(50));
     };
     assert!(bench.try_wait().unwrap().is_none(), "it still runs");
     bench.kill().unwrap();
     bench.wait().unwrap();
-    has(&text, &["Naps", "This session is not finished"]);
+    assert_has(&text, &["Naps", "This session is not finished"]);
     let killed = place.sweetspot(&["report", "naps.db", "--html", "naps.html"]).output().unwrap();
-    assert!(killed.status.success(), "{}", said(&killed));
+    assert!(killed.status.success(), "{}", stderr(&killed));
 }
 
 #[test]
@@ -373,7 +368,7 @@ fn each_picture_in_readme_is_of_its_record() {
         let mut report = place.sweetspot(&["report"]);
         report.args(files_of(&record)).arg("--figure").arg(&drawn);
         let output = report.output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", stderr(&output));
         let drawn = fs::read_to_string(drawn).unwrap();
         let picture = root.join(picture);
         if std::env::var_os("UPDATE_README").is_some() {
@@ -413,7 +408,7 @@ fn look(browser: &str, page: &Path, width: u32, scheme: &str) -> Value {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

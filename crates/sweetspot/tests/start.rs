@@ -1,7 +1,7 @@
 //! What `run` does before the program begins, in numbers that do not depend on the machine's speed.
 //! Each program that is started pays for it, so a maximum that must grow needs a reason.
 
-use test_start as _;
+use test_start::{stderr, untold};
 
 mod compiler;
 
@@ -46,9 +46,7 @@ fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
     strace.env("SWEETSPOT_CACHE", folder.join("cache"));
     // Notes of other runs are looked at, each in a few calls.
     strace.env("XDG_STATE_HOME", folder.join("state"));
-    for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-        strace.env_remove(name);
-    }
+    untold(&mut strace);
     let Ok(ended) = strace.current_dir("/").stdin(Stdio::null()).status() else {
         test_start::skip("strace is not installed");
         return None;
@@ -260,11 +258,10 @@ fn a_process_that_cannot_be_buffered_costs_nothing() {
         command.arg("protect").args(run);
         command.args(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]);
         command.args(["dd", "if=in", "of=out", "bs=8", "status=none", records]);
-        command.env("SWEETSPOT_CACHE", folder.path().join("cache")).env_remove("SWEETSPOT");
-        command.env_remove("SWEETSPOT_LEDGER").env_remove("IO_BUFFER_SIZE");
+        untold(&mut command).env("SWEETSPOT_CACHE", folder.path().join("cache"));
         command.env("SWEETSPOT_VALGRIND", "1");
         let output = command.current_dir(folder.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         if output.status.code() != Some(0) {
             test_start::skip(&format!("valgrind under a seccomp filter: {said}"));
             return None;
@@ -303,9 +300,9 @@ fn a_process_that_cannot_be_buffered_costs_nothing() {
         "of=out",
         "bs=8",
     ]);
-    command.env("SWEETSPOT_CACHE", folder.path().join("cache")).env_remove("SWEETSPOT_LEDGER");
-    let output = command.env_remove("SWEETSPOT").current_dir(folder.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    untold(&mut command).env("SWEETSPOT_CACHE", folder.path().join("cache"));
+    let output = command.current_dir(folder.path()).output().unwrap();
+    let said = stderr(&output);
     assert!(said.contains("a process was not buffered"), "{said}");
 }
 

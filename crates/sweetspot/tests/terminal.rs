@@ -6,7 +6,7 @@
 //! is expected, so it is the same for all of them. Nothing here sleeps for something to happen: each
 //! step waits until the kernel or the terminal shows that the one before it has had its effect.
 
-use test_start as _;
+use test_start::untold;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{self, File};
@@ -226,10 +226,8 @@ impl Terminal {
         let name = std::ffi::OsStr::from_bytes(name.as_bytes());
         let open = || File::options().read(true).write(true).open(name).unwrap();
         let mut command = Command::new("setsid");
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD", "ENV"] {
-            command.env_remove(name);
-        }
-        let shell = command
+        let shell = untold(&mut command)
+            .env_remove("ENV")
             .arg("--ctty")
             .args(shell)
             .env("PS1", PROMPT)

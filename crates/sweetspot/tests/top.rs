@@ -3,7 +3,7 @@
 //! Everything happens in a pid namespace of its own, so that there are exactly the processes that the
 //! test makes, whatever else the machine does.
 
-use test_start as _;
+use test_start::stderr;
 
 mod compiler;
 
@@ -159,6 +159,6 @@ fn a_mistyped_interval_says_what_is_wanted() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     assert!(said.contains("2s or 500ms"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! `sweetspot work` as it is typed: exit statuses as `cp`, `cmp` and `wc` have them, messages that say
 //! what to type next, and nothing half-done under a final name.
 
-use test_start as _;
+use test_start::{stderr, stdout};
 
 use std::fs;
 use std::path::PathBuf;
@@ -35,13 +35,12 @@ impl Place {
     }
 
     /// Exit status, output and errors.
-    fn check(&self, arguments: &str, status: i32, stdout: &str, stderr: &str) {
+    fn check(&self, arguments: &str, status: i32, expected: &str, error: &str) {
         let output = self.work(arguments);
-        let (found, said) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (found, said) = (stdout(&output), stderr(&output));
         assert_eq!(output.status.code(), Some(status), "{arguments}: {found} {said}");
-        assert_eq!(found, stdout, "{arguments}");
-        match stderr {
+        assert_eq!(found, expected, "{arguments}");
+        match error {
             "" => assert_eq!(said, "", "{arguments}: no bar, since this is no terminal"),
             text => assert!(said.contains(text), "{arguments}: {said}"),
         }

@@ -12,6 +12,12 @@
 //! A test program that says `use test_start as _;` has all of this set before its `main`, and so
 //! before any test and any other thread, and hands it on to everything that it starts. `cargo xtask`
 //! does not: started with nohup, it outlives its terminal as anyone would expect.
+//!
+//! `runs` is what tests do with commands.
+
+mod runs;
+
+pub use runs::{assert_has, stderr, stdout, turn, untold, wait_until};
 
 /// Files that may be open, where fewer may: what distributions give to a user's shell.
 const FILES_MIN: libc::rlim_t = 1024;
@@ -41,7 +47,7 @@ extern "C" fn set() {
             files.rlim_cur = FILES_MIN.min(files.rlim_max);
             libc::setrlimit(libc::RLIMIT_NOFILE, &files);
         }
-        if libc::geteuid() == 0 && libc::getenv(APART.as_ptr()).is_null() {
+        if is_root() && libc::getenv(APART.as_ptr()).is_null() {
             set_apart();
         }
     }
@@ -82,4 +88,14 @@ pub fn sees_all_processes() -> bool {
 pub fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "a skip in CI: {why}");
     eprintln!("skipped: {why}");
+}
+
+/// What only root can set up is said too, and is no failure anywhere.
+pub fn skip_without_root(what: &str) {
+    eprintln!("skipped: {what} (only root can make it)");
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: a number is asked for, which cannot fail.
+    unsafe { libc::geteuid() == 0 }
 }

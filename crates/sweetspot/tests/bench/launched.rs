@@ -18,9 +18,9 @@ fn runs_go_where_a_launcher_brings_them() {
     let options = ["--launcher", "sh launcher.sh", "--json"];
     let output = bench.run(&options);
     let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     assert_eq!((&report["rounds"], &report["runs"]), (&12.into(), &39.into()), "{report}");
-    assert!(said(&output).contains("lost a node (exit status: 1, node failure): it is repeated"));
+    assert!(stderr(&output).contains("lost a node (exit status: 1, node failure): it is repeated"));
     // Only runs of one round on one node are pairs.
     let pairs = report["cells"][1]["effect"]["rounds"].as_u64().unwrap();
     assert!((1..12).contains(&pairs), "{report}");
@@ -38,7 +38,7 @@ fn runs_go_where_a_launcher_brings_them() {
     );
     bench.refused(&["--launcher", "false"], &["lost a node", "4. time in a row", "--resume"]);
     let by_hand = bench.place.sweetspot(&["measure", "by hand"]).output().unwrap();
-    assert!(said(&by_hand).contains("not by people"), "{}", said(&by_hand));
+    assert!(stderr(&by_hand).contains("not by people"), "{}", stderr(&by_hand));
 }
 
 /// More names than fit into a command.
@@ -65,19 +65,12 @@ fn a_launcher_dies_with_the_bench() {
     let mut command = bench.command(&["--launcher", "sh launcher.sh"]);
     let mut running = command.process_group(0).stdout(Stdio::null()).spawn().unwrap();
     let pid = bench.place.work().join("pid");
-    let begun = Instant::now();
-    let wait_for = |is_so: &dyn Fn() -> bool| {
-        while !is_so() {
-            assert!(begun.elapsed() < Duration::from_secs(60));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    wait_for(&|| pid.exists());
+    wait_until("the launcher begins", || pid.exists());
     let launcher = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
     assert!(PathBuf::from(&launcher).exists());
     kill_process_group(Pid::from_child(&running), Signal::KILL).unwrap();
     running.wait().unwrap();
-    wait_for(&|| !PathBuf::from(&launcher).exists());
+    wait_until("the launcher ends", || !PathBuf::from(&launcher).exists());
 }
 
 #[test]
@@ -93,6 +86,6 @@ fn what_several_run_at_once_is_one_run() {
         "n=$(($(cat n || echo 0) + 1)); echo $n > n\n\"$@\" & test $n = 3 || \"$@\"; wait",
     );
     let output = bench.run(&["--launcher", "sh both.sh", "--rounds", "1"]);
-    assert!(said(&output).contains("only 1 of 2 answered"), "{}", said(&output));
+    assert!(stderr(&output).contains("only 1 of 2 answered"), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(0));
 }

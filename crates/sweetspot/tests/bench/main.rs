@@ -1,7 +1,7 @@
 //! What a user of `sweetspot bench` sees. Nothing here asserts a time: a claim that must hold is about
 //! a command that sleeps.
 
-use test_start as _;
+use test_start::{assert_has, stderr, stdout, wait_until};
 
 mod launched;
 #[path = "../memory_disk/mod.rs"]
@@ -89,20 +89,18 @@ impl Bench {
     /// The report that a run with this exit status gives.
     fn json(&self, options: &[&str], status: i32) -> Value {
         let output = self.run(&[options, &["--json"]].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{said}\n{}", text(&output));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{said}\n{}", stdout(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// What must fail with 125, with all of `parts` in the message.
     fn refused(&self, options: &[&str], parts: &[&str]) {
         let output = self.run(options);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(125), "{said}");
-        for part in parts.iter().chain(&["\n  "]) {
-            assert!(said.contains(part), "{part:?} is missing in {said:?}");
-        }
-        assert_eq!(text(&output), "");
+        assert_has(&said, parts.iter().chain(&["\n  "]));
+        assert_eq!(stdout(&output), "");
     }
 
     /// What lies in the folders that are kept, by name.
@@ -113,20 +111,12 @@ impl Bench {
     }
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 #[test]
 fn a_title_controls_no_terminal() {
     let title = r#"title = "Sor\u001b]0;ting""#;
     let bench = Bench::new(&PLAN.replace("title = \"Sorting\"", title));
     for options in [&["--dry-run"][..], &["--rounds", "2"]] {
-        let shown = text(&bench.run(options));
+        let shown = stdout(&bench.run(options));
         assert!(shown.contains("Sor\\x1b]0;ting") && !shown.contains('\u{1b}'), "{shown}");
     }
 }
@@ -135,8 +125,8 @@ fn a_title_controls_no_terminal() {
 fn the_answer_comes_first() {
     let bench = Bench::new(PLAN);
     let output = bench.run(&[]);
-    let shown = text(&output);
-    assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""), "{shown}");
+    let shown = stdout(&output);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{shown}");
     for part in [
         "Sorting\nDoes a nap cost anything?\n\nawake: 'quick' is ",
         " times as fast (95 % interval ",
@@ -215,7 +205,7 @@ command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e 
     let plan = PLAN.replace("limit = \"60s\"", "limit = \"5s\"");
     let bench = Bench::new(&plan.replace("\n[baseline]", &format!("{wrong}\n[baseline]")));
     let output = bench.run(&["--json", "--rounds", "6"]);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (cell, (name, reason)) in [
         ("wrong", "its output is wrong: "),
@@ -233,7 +223,7 @@ command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e 
         assert_eq!(row["name"], *name);
         let given_up = row["given_up"].as_str().unwrap();
         assert!(given_up.contains(reason), "{given_up}");
-        assert!(said(&output).contains(&format!("given up: {name}: ")), "{}", said(&output));
+        assert!(stderr(&output).contains(&format!("given up: {name}: ")), "{}", stderr(&output));
         assert_eq!(
             (&row["runs"], &row["median"], &row["effect"]),
             (&0.into(), &Value::Null, &Value::Null)
@@ -291,10 +281,10 @@ sha256 = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
         bench.place.write("plans/sorting/plan.toml", plan.replace("sha256 = \"7", "sha256 = \"8"));
     let output = bench.run(&[]);
     assert!(
-        said(&output).contains("which should be 8692c3"),
+        stderr(&output).contains("which should be 8692c3"),
         "{}: {}",
         wrong.display(),
-        said(&output)
+        stderr(&output)
     );
 }
 
@@ -311,7 +301,7 @@ fn a_subject_that_writes_to_the_data_ends_it() {
     );
     // The next session makes it again.
     let again = bench.run(&[]);
-    assert!(said(&again).contains("changed since"), "{}", said(&again));
+    assert!(stderr(&again).contains("changed since"), "{}", stderr(&again));
 }
 
 #[test]
@@ -360,7 +350,7 @@ fn a_run_that_is_not_cold_is_not_called_so() {
 #[test]
 fn a_cell_is_held_against_itself() {
     let output = Bench::new(PLAN).run(&["--check", "--rounds", "6"]);
-    let shown = text(&output);
+    let shown = stdout(&output);
     assert!(shown.contains("Check: the baseline against itself is "), "{shown}");
     assert!(shown.contains("noise floor "), "{shown}");
     let is_same = shown.contains("is same within 2 %: noise");
@@ -399,10 +389,8 @@ at-least = 3
     assert_eq!(report["claims"][0]["judgement"], "holds", "12 is more than three times 3.5");
     assert!(cells[2]["given_up"].as_str().unwrap().contains("reported no samples"));
     assert!(cells[3]["given_up"].as_str().unwrap().contains("not understood"));
-    let shown = text(&bench.run(&[]));
-    for part in ["P50", "P99", "12.0 ms", "15.9"] {
-        assert!(shown.contains(part), "{part:?} is missing in:\n{shown}");
-    }
+    let shown = stdout(&bench.run(&[]));
+    assert_has(&shown, ["P50", "P99", "12.0 ms", "15.9"]);
 }
 
 /// The store, as others would read it.

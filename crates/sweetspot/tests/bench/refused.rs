@@ -11,7 +11,7 @@ fn what_is_not_installed_is_skipped_with_the_line_that_installs_it() {
         .replace("[programs.quick]\n", &format!("{other}\n[programs.quick]\n{needs}\n"))
         .replace("\"{output}\", \"{input}\"]", "\"{output}\", \"{input}\", \"{other}\"]");
     let output = Bench::new(&plan).run(&["--rounds", "1"]);
-    let (shown, loud) = (text(&output), said(&output));
+    let (shown, loud) = (stdout(&output), stderr(&output));
     let line = "'quick' needs no-such-compiler; to install it: apt-get install it";
     assert!(shown.contains(&format!("Skipped: {line}.")), "{shown}");
     assert!(loud.contains(&format!("sweetspot: {line}: skipped")), "{loud}");
@@ -34,28 +34,27 @@ fn mistakes_are_said_before_anything_runs() {
     bench.place.write("plans/sorting/plan.toml", PLAN.replace("; cp", "; false"));
     bench.refused(&[], &["'nap' cannot be built: sh -c cd ", "exit status: 1", "by hand"]);
     let missing = bench.place.sweetspot(&["bench", "nowhere"]).output().unwrap();
-    assert!(said(&missing).contains("nowhere: the plan cannot be read"), "{}", said(&missing));
+    assert!(stderr(&missing).contains("nowhere: the plan cannot be read"), "{}", stderr(&missing));
 }
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     let bench = Bench::new(PLAN);
     let output = bench.run(&["--dry-run"]);
-    let shown = text(&output);
-    for part in [
+    let shown = stdout(&output);
+    let parts = [
         "2 cells:",
         "1  nap (cache warm, a baseline)",
         "2  quick (cache warm, against 1)",
         "Order, from seed 3:",
         "input: 1.03 KiB, will be made",
         "14 runs; how long they take is known after the first round",
-    ] {
-        assert!(shown.contains(part), "{part:?} is missing in:\n{shown}");
-    }
+    ];
+    assert_has(&shown, parts);
     assert!(!bench.place.cache().join("bench").exists(), "nothing was made");
     assert!(!bench.place.work().join("sorting.sqlite").exists());
     bench.json(&["--rounds", "1"], 1);
-    let after = text(&bench.run(&["--dry-run"]));
+    let after = stdout(&bench.run(&["--dry-run"]));
     assert!(after.contains("input: 1.03 KiB, is there"), "{after}");
     assert!(after.contains(" s of running, as the last session went"), "{after}");
 
@@ -91,7 +90,7 @@ fn what_the_user_has_in_the_folder_stays() {
     bench.place.write("mine/lock", "a file of the user's");
     for options in [&["--dir", "mine", "--dry-run"][..], &["--dir", "mine", "--rounds", "1"]] {
         let output = bench.run(options);
-        assert_ne!(output.status.code(), Some(125), "{}", said(&output));
+        assert_ne!(output.status.code(), Some(125), "{}", stderr(&output));
         for name in names {
             let path = bench.place.work().join("mine").join(name).join("data.csv");
             assert_eq!(fs::read_to_string(path).unwrap(), "years of work", "{name} {options:?}");

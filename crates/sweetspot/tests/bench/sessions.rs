@@ -9,7 +9,7 @@ fn ctrl_c_says_what_is_known_and_a_session_goes_on() {
     wait_for_runs(&bench, 4);
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     let output = running.wait_with_output().unwrap();
-    let shown = text(&output);
+    let shown = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{shown}");
     assert!(shown.contains("Interrupted: this is what is known so far."), "{shown}");
     let partial = "SELECT round, figure FROM cell_run GROUP BY round HAVING count(*) = 1";
@@ -46,7 +46,7 @@ fn a_budget_ends_it_after_a_round_and_it_goes_on() {
     let bench = Bench::new(PLAN);
     let report = bench.json(&["--budget=1s"], 1);
     assert_eq!(report["stopped"], "budget", "{report:#}");
-    let shown = text(&bench.run(&["--budget=1s", "--seed=4"]));
+    let shown = stdout(&bench.run(&["--budget=1s", "--seed=4"]));
     assert!(shown.contains("The time is up: this is what is known so far."), "{shown}");
     // Whether what is claimed holds is another question, which a busy machine leaves open.
     let whole = bench.run(&["--resume", "--json"]);
@@ -76,11 +76,7 @@ fn a_changed_machine_is_refused_unless_told_otherwise() {
 
 /// Waits until a session has stored so many runs.
 fn wait_for_runs(bench: &Bench, runs: usize) {
-    let begun = Instant::now();
-    while stored(bench) < runs {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is stored");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("runs are stored", || stored(bench) >= runs);
 }
 
 fn stored(bench: &Bench) -> usize {
@@ -139,13 +135,13 @@ fn killed_at_any_instant_a_session_comes_to_the_same_table() {
                 options = &[];
             }
             // It was killed before the session began, or after it had ended.
-            Some(125) if said(&output).contains("no unfinished session") => options = &[],
-            Some(_) => panic!("{}", said(&output)),
+            Some(125) if stderr(&output).contains("no unfinished session") => options = &[],
+            Some(_) => panic!("{}", stderr(&output)),
         }
     }
     let last = bench.run(&[options, &["--json"]].concat());
     let last =
-        if said(&last).contains("no unfinished session") { bench.run(&["--json"]) } else { last };
+        if stderr(&last).contains("no unfinished session") { bench.run(&["--json"]) } else { last };
     assert_eq!(essence(&serde_json::from_slice(&last.stdout).unwrap()), expected);
     // What a killed session had started may have outlived it, on a busy machine; the next one clears it away.
     for _ in 0..10 {
@@ -169,7 +165,7 @@ fn the_queue_survives_restarts() {
     let options = ["--rounds=2", "--json", "--between=reboot", "--settle=1s", "--unit-dir=units"];
     let reboot = ["--reboot-command=sh reboot.sh"];
     let first = bench.run(&[&options[..], &reboot].concat());
-    assert_eq!(first.status.code(), None, "{}", said(&first));
+    assert_eq!(first.status.code(), None, "{}", stderr(&first));
     let unit = units.join("sweetspot-bench-sorting.service");
     let link = units.join("multi-user.target.wants/sweetspot-bench-sorting.service");
     let mut starts = 0;
@@ -191,7 +187,7 @@ fn the_queue_survives_restarts() {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        assert!(matches!(started.status.code(), None | Some(0)), "{}", said(&started));
+        assert!(matches!(started.status.code(), None | Some(0)), "{}", stderr(&started));
         assert!(begun.elapsed() >= Duration::from_secs(1), "it settles first");
     }
     let restarts = fs::read_to_string(bench.place.work().join("restarts")).unwrap();
@@ -221,7 +217,7 @@ fn a_unit_that_cannot_be_written_is_said_and_nothing_restarts() {
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     let output = running.wait_with_output().unwrap();
     let is_restarted = bench.place.work().join("restarted").exists();
-    assert!(is_restarted || text(&output).contains("Interrupted"), "{}", text(&output));
+    assert!(is_restarted || stdout(&output).contains("Interrupted"), "{}", stdout(&output));
     let unit = bench.place.work().join("units/sweetspot-bench-sorting.service");
     assert_eq!(unit.exists(), is_restarted);
 }

@@ -69,11 +69,7 @@ fn check(calls: &[&str]) {
             assert_eq!(copied(&place, &filter, &run), natively, "{filter}");
         }
     }
-    let begun = Instant::now();
-    while !living(&place).is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "{:?} do not end", living(&place));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("all processes end", || living(&place).is_empty());
 }
 
 /// What was left by a call before is not what the next one waits by.

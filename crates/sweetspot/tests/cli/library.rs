@@ -153,9 +153,7 @@ fn places_where_the_library_cannot_be() {
                 (Some(0), "ran\n"),
                 "{said}"
             );
-            for part in parts.iter().chain(&["nothing is buffered: "]) {
-                assert!(said.contains(part), "{part:?} is missing in {said:?}");
-            }
+            assert_has(&said, parts.iter().chain(&["nothing is buffered: "]));
             assert_eq!(said.contains("buffered  no: "), options.contains(&"--summary"), "{said}");
         }
     };

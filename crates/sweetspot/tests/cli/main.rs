@@ -4,8 +4,7 @@
 //! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
 //! it. Not here: whether the bytes are right (the library's tests).
 
-use test_start as _;
-use test_start::skip;
+use test_start::{assert_has, is_root, skip, skip_without_root, stderr, stdout, wait_until};
 
 #[path = "../compiler/mod.rs"]
 mod compiler;
@@ -63,22 +62,12 @@ impl Place {
     }
 }
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 #[track_caller]
 fn assert_fails(command: &mut Command, status: i32, parts: &[&str]) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(status), "{command:?}: {said}");
-    for part in parts {
-        assert!(said.contains(part), "{command:?}: {part:?} is missing in {said:?}");
-    }
+    assert_has(&said, parts);
     assert_eq!(stdout(&output), "", "{command:?}");
 }
 
@@ -113,25 +102,8 @@ fn wait(child: &mut Child) -> ExitStatus {
     }
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-/// What only root can set up is said too, and is no failure anywhere.
-fn skip_without_root(what: &str) {
-    eprintln!("skipped: {what} (only root can make it)");
 }
 
 fn make_fifo(path: &Path) {

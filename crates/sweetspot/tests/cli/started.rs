@@ -88,9 +88,7 @@ fn everything_else_in_the_environment_stays() {
         command.env("PATH", "/usr/bin:/bin").env("EMPTY", "").env("LINES", "a\nb");
         let output = command.output().unwrap();
         let text = stdout(&output);
-        for line in ["PATH=/usr/bin:/bin\n", "EMPTY=\n", "LINES=a\nb\n"] {
-            assert!(text.contains(line), "{line:?} is missing in {text}");
-        }
+        assert_has(&text, ["PATH=/usr/bin:/bin\n", "EMPTY=\n", "LINES=a\nb\n"]);
         let ours = ["LD_PRELOAD=", "IO_BUFFER_SIZE=", "SWEETSPOT_"];
         let others = text.lines().filter(|line| !ours.iter().any(|name| line.starts_with(name)));
         assert_eq!(others.count(), 4, "{text}");

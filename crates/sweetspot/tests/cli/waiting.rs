@@ -1,6 +1,7 @@
 //! How long bytes wait and windows serve, and how much memory they take.
 
 use super::*;
+use sweetspot_report::summary::Figures;
 
 #[test]
 fn without_a_buffer_there_is_no_ledger_and_no_guard() {
@@ -290,11 +291,8 @@ fn eight_hundred_files_that_are_read_at_once_have_windows() {
         let summary = fs::read_to_string(place.work().join("summary")).unwrap();
         // Nor are they taken for others that were mapped.
         assert!(!summary.contains("mapped into memory"), "{summary}");
-        let line = summary.lines().find(|line| line.starts_with("calls ")).unwrap();
-        let (calls, made) = line.strip_prefix("calls").unwrap().split_once(" requested, ").unwrap();
-        let made = made.strip_suffix(" made").unwrap();
-        let [calls, made] = [calls, made].map(|number| number.trim().parse::<u64>().unwrap());
-        assert_eq!(calls, 800 * 601, "{line}");
+        let (requested, made) = Figures::read(&summary).calls.unwrap();
+        assert_eq!(requested, 800 * 601, "{summary}");
         made
     };
     // 16 reads of each before it has earned a window, and as many fills as that takes: some 50 in all. On a

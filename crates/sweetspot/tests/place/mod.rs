@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
+use test_start::untold;
 
 /// A folder with a cache and a working folder of its own.
 pub struct Place {
@@ -26,12 +27,15 @@ impl Place {
         self.folder.path().join("work")
     }
 
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        untold(&mut command).env("SWEETSPOT_CACHE", self.cache()).current_dir(self.work());
+        command
+    }
+
     pub fn sweetspot(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
-        command.env("SWEETSPOT_CACHE", self.cache()).current_dir(self.work()).args(arguments);
+        let mut command = self.command(env!("CARGO_BIN_EXE_sweetspot"));
+        command.args(arguments);
         command
     }
 

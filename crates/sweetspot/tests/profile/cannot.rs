@@ -86,7 +86,7 @@ fn seeks_fail_as_they_did_and_are_another_librarys_where_there_is_one() {
                   printf(\"%d %ld\\n\", bad, at); return 0; }\n";
     compile(&place, "seeks", source, &[]);
     let (output, profile) = place.profile(&["./seeks"]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "10000 49998\n");
+    assert_eq!(stdout(&output), "10000 49998\n");
     let seeks = file(&profile, &input);
     assert_eq!((number(seeks, "seeks"), number(seeks, "failed")), (50_000, 10_000), "{seeks:#}");
     let other = "#define _GNU_SOURCE\n#include <sys/syscall.h>\n#include <unistd.h>\n\
@@ -95,7 +95,7 @@ fn seeks_fail_as_they_did_and_are_another_librarys_where_there_is_one() {
     compile(&place, "other.so", other, &["-shared", "-fPIC"]);
     let script = "LD_PRELOAD=$LD_PRELOAD:./other.so ./seeks";
     let (output, _) = place.profile(&["sh", "-c", script]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1049998\n");
+    assert_eq!(stdout(&output), "0 1049998\n");
 }
 
 /// Names that are no memory are the kernel's to refuse, and what cannot be opened or closed has no
@@ -116,7 +116,7 @@ fn what_cannot_be_opened_fails_as_it_did() {
     let plain = Command::new("./bad").current_dir(place.work()).output().unwrap();
     let (output, _) = place.profile(&["./bad"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&plain.stdout));
+    assert_eq!(stdout(&output), stdout(&plain));
 }
 
 /// As PHP loads its extensions: nothing is buffered from then on.

@@ -29,9 +29,9 @@ fn what_was_done_when_is_told_and_drawn() {
     assert!(still > 0.6, "three naps of 0.4 s: {moments:#?}");
     let json = place.folder.path().join("profile.json");
     let output = place.sweetspot(&["report", "--html", "-"]).arg(json).output().unwrap();
-    let page = String::from_utf8_lossy(&output.stdout);
+    let page = stdout(&output);
     for title in ["Calls a second during the run", "Bytes a second during the run"] {
-        assert!(page.contains(title), "{title}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(page.contains(title), "{title}: {}", stderr(&output));
     }
 }
 

@@ -4,7 +4,7 @@
 //! Not here: how right predictions are (`cargo xtask bench predict`; the model has tests of its
 //! own).
 
-use test_start as _;
+use test_start::{stderr, stdout};
 
 mod cannot;
 #[path = "../compiler/mod.rs"]
@@ -148,7 +148,7 @@ fn two_profiles_are_compared() {
     place.write("c.json", b"{}");
     let output = place.sweetspot(&["profile", "--compare", "a.json", "c.json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("c.json: not a profile"));
+    assert!(stderr(&output).contains("c.json: not a profile"));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn results_that_would_go_to_one_file_are_refused() {
     ] {
         let output = place.sweetspot(&["profile"]).args(options).args(["--", "true"]).output();
         let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(125), "{said}");
         assert!(said.contains("name one file"), "{said}");
         assert!(output.stdout.is_empty() && !place.work().join("one").exists(), "{said}");

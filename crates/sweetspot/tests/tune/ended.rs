@@ -15,12 +15,12 @@ fn a_ctrl_c_finishes_a_preparation() {
     // As a terminal does it: the signal goes to the whole foreground group.
     let child =
         tune.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for(|| lines(&log) == 4);
+    wait_until("it runs", || lines(&log) == 4);
     kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(text(&output).contains("Interrupted. This is what is known so far"), "{said}");
+    assert!(stdout(&output).contains("Interrupted. This is what is known so far"), "{said}");
 }
 
 /// Starts a tuning of a slow command, and waits until it has run a few times.
@@ -34,20 +34,12 @@ fn started(place: &Place, options: &[&str]) -> (Child, PathBuf) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    wait_for(|| lines(&log) >= 5);
+    wait_until("it runs on", || lines(&log) >= 5);
     (child, log)
 }
 
 fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
-}
-
-fn wait_for(mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "it takes too long");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -76,7 +68,7 @@ fn an_interrupt_says_what_is_known_and_the_session_goes_on() {
     assert!(again - 2 < runs, "{again} runs for {runs} in all");
 
     let other = place.tune(&options, &["sh", "-c", "true"]).output().unwrap();
-    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    let said = stderr(&other);
     assert!(said.contains("there is no unfinished session"), "{said}");
 }
 
@@ -88,7 +80,7 @@ fn a_second_interrupt_stops_at_once_and_leaves_nothing_running() {
         let pid_file = place.folder.path().join("pid");
         let script = format!("echo $$ > {}; exec sleep 100", pid_file.display());
         let mut child = place.tune(&EASY, &["sh", "-c", &script]).spawn().unwrap();
-        wait_for(|| lines(&pid_file) == 1);
+        wait_until("it runs", || lines(&pid_file) == 1);
         let pid = Pid::from_child(&child);
         kill_process(pid, signal).unwrap();
         std::thread::sleep(Duration::from_millis(200));
@@ -96,7 +88,7 @@ fn a_second_interrupt_stops_at_once_and_leaves_nothing_running() {
         kill_process(pid, signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(status));
         let program = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
-        wait_for(|| !Path::new("/proc").join(&program).exists());
+        wait_until("its program ends", || !Path::new("/proc").join(&program).exists());
         assert_eq!(fs::read_dir(place.scratch()).unwrap().count(), 0, "and nothing in its folder");
     }
 }
@@ -115,7 +107,7 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
     command.env("XDG_STATE_HOME", place.folder.path().join("state"));
     command.env("SWEETSPOT_CACHE", place.folder.path().join("cache"));
     let mut child = command.spawn().unwrap();
-    wait_for(|| lines(&begun) == 1);
+    wait_until("it begins", || lines(&begun) == 1);
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -131,7 +123,7 @@ fn a_session_that_was_killed_goes_on() {
     let mut options = EASY.to_vec();
     options.push("--resume");
     let output = place.tune(&options, &["sh", "-c", &script]).output().unwrap();
-    assert!(is_confirmed(&output), "{}", text(&output));
+    assert!(is_confirmed(&output), "{}", stdout(&output));
 }
 
 #[test]
@@ -143,15 +135,11 @@ fn an_interrupt_ends_a_confirmation() {
     tune.arg("--from").arg(&recording).args(["--", "sh", "-c", script]);
     let tune = tune.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ran = || fs::read_to_string(place.path("../ran")).unwrap().len();
-    let begun = Instant::now();
-    while ran() < 3 {
-        assert!(begun.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("it runs three times", || ran() >= 3);
     kill_process(Pid::from_raw(tune.id() as i32).unwrap(), Signal::INT).unwrap();
     let output = tune.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text(&output).contains("interrupted, so nothing confirms it"), "{}", text(&output));
+    assert!(stdout(&output).contains("interrupted, so nothing confirms it"), "{}", stdout(&output));
     assert!(ran() < 8 && !place.path("sweetspot.toml").exists());
 }
 
@@ -172,7 +160,7 @@ fn no_runs_are_kept_in_a_folder_of_somebody_else() {
     let options = [&EASY[..], &["--patience", "2", "--budget", "1s", "--keep-rules"]].concat();
     let mut tune = place.tune(&options, &["sh", "-c", "exec sleep 0.02"]);
     let output = tune.env("HOME", &home).output().unwrap();
-    assert!(!led_to.exists(), "{}", text(&output));
+    assert!(!led_to.exists(), "{}", stdout(&output));
     assert!(!home.exists() && Path::new("/var/lib/sweetspot/runs.sqlite").exists());
 }
 
@@ -182,11 +170,9 @@ fn where_no_rule_can_be_kept_nothing_runs() {
     let place = Place::new();
     let check = |options: &[&str], parts: &[&str]| {
         let output = place.shell(options, "echo ran >>ran");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(125), "{said}");
-        for part in parts.iter().chain(&["\n  "]) {
-            assert!(said.contains(part), "{part:?} is missing in {said:?}");
-        }
+        assert_has(&said, parts.iter().chain(&["\n  "]));
         assert!(!place.path("ran").exists(), "{said}");
     };
     let rules = place.path("sweetspot.toml");
@@ -205,5 +191,5 @@ fn where_no_rule_can_be_kept_nothing_runs() {
     check(&["--config", "/dev/null"], &["/dev/null", "no regular file", "--keep-rules"]);
     let mut tune = place.tune(&["--keep-rules", "--dry-run"], &["sh", "-c", "echo ran >ran"]);
     let output = tune.env("TMPDIR", ".").output().unwrap();
-    assert!(output.status.success() && !text(&output).contains("sweetspot-tune-"), "{output:?}");
+    assert!(output.status.success() && !stdout(&output).contains("sweetspot-tune-"), "{output:?}");
 }

@@ -1,7 +1,7 @@
 //! What a user of `sweetspot tune` sees. Nothing here asserts a time: commands whose speed hardly
 //! depends on buffers (they sleep) stand for those that are measured.
 
-use test_start as _;
+use test_start::{assert_has, stderr, stdout, untold, wait_until};
 
 mod ended;
 mod predicted;
@@ -13,14 +13,11 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Few sizes, and any of them is good enough: the answer is certain and comes soon.
 const EASY: [&str; 3] = ["--smallest", "--sizes=4K..16K", "--within=100%"];
-
-/// Nothing here takes longer, on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Place {
     folder: TempDir,
@@ -45,9 +42,7 @@ impl Place {
     fn sweetspot(&self, verb: &str) -> Command {
         fs::create_dir_all(self.path("")).unwrap();
         let mut sweetspot = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            sweetspot.env_remove(name);
-        }
+        untold(&mut sweetspot);
         sweetspot
             .env("SWEETSPOT_CACHE", self.folder.path().join("cache"))
             .env("TMPDIR", self.scratch())
@@ -72,21 +67,15 @@ impl Place {
     /// A shell script that must fail in sight of the user, with all of `parts` in the message.
     fn refused(&self, options: &[&str], script: &str, parts: &[&str]) {
         let output = self.shell(options, script);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(125), "{script}: {said}");
-        for part in parts.iter().chain(&["\n  "]) {
-            assert!(said.contains(part), "{part:?} is missing in {said:?} after {script}");
-        }
+        assert_has(&said, parts.iter().chain(&["\n  "]));
         assert!(!self.path("sweetspot.toml").exists(), "nothing is written");
     }
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 fn is_confirmed(output: &Output) -> bool {
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = stderr(output);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{:?}: {said}", output.status);
     output.status.code() == Some(0)
 }
@@ -107,13 +96,11 @@ fn what_gains_nothing_is_said_first_and_gets_no_rule() {
     fs::write(place.path("sweetspot.toml"), format!("{rules}{old}")).unwrap();
     // It would have to be twice as fast.
     let output = confirmed(|| place.shell(&["--within=100%"], "sleep 0.1; echo said >out"));
-    let said = text(&output);
+    let said = stdout(&output);
     assert!(said.starts_with("Leave it as it is: `sweetspot run` "), "{said}");
-    for part in
-        ["14 runs, each a fresh", "Compared by wall time.", "work/out", "earlier tune is gone"]
-    {
-        assert!(said.contains(part), "{part:?} is missing in\n{said}");
-    }
+    let parts =
+        ["14 runs, each a fresh", "Compared by wall time.", "work/out", "earlier tune is gone"];
+    assert_has(&said, parts);
     assert_eq!(fs::read_to_string(place.path("sweetspot.toml")).unwrap(), rules);
 }
 
@@ -163,11 +150,11 @@ fn the_answer_becomes_a_rule_that_run_uses() {
     fs::write(place.path("sweetspot.toml"), mine).unwrap();
     let command = ["sh", "-c", "sleep 0.2; cat in.dat > out.dat"];
     let output = confirmed(|| place.tune(&EASY, &command).output().unwrap());
-    let said = text(&output);
-    for part in ["buffer", "The same in every run:", "out.dat", "Written to", "program sh: buffer"]
-    {
-        assert!(said.contains(part), "{part:?} is missing in\n{said}");
-    }
+    let said = stdout(&output);
+    assert_has(
+        &said,
+        ["buffer", "The same in every run:", "out.dat", "Written to", "program sh: buffer"],
+    );
     let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
     // auto, or none at all where starting costs more than the sleep: both are right here.
     let value = |key: &str| {
@@ -179,14 +166,8 @@ fn the_answer_becomes_a_rule_that_run_uses() {
     let own = format!("\n[[rule]]\nprogram = \"sh\"\nbuffer = \"{buffer}\"\ntuned = \"{date}\"\n");
     assert_eq!(rules, format!("{mine}{own}"));
 
-    let summary = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
-        .args(["run", "--summary", "--", "sh", "-c", "true"])
-        .env("SWEETSPOT_CACHE", place.folder.path().join("cache"))
-        .env_remove("IO_BUFFER_SIZE")
-        .current_dir(place.path(""))
-        .output()
-        .unwrap();
-    let summary = String::from_utf8_lossy(&summary.stderr).into_owned();
+    let mut run = place.sweetspot("run");
+    let summary = stderr(&run.args(["--summary", "--", "sh", "-c", "true"]).output().unwrap());
     let in_force = format!("size {buffer}");
     assert!(summary.contains(&in_force) && summary.contains("sweetspot.toml"), "{summary}");
 }
@@ -218,7 +199,7 @@ fn a_file_with_another_best_answer_gets_a_rule_of_its_own() {
     fs::write(place.path("index.dat"), "x".repeat(4_096_000)).unwrap();
     confirmed(|| {
         let output = place.tune(&EASY, &[PYTHON, "-c", INDEX_AND_DATA]).output().unwrap();
-        eprintln!("{}", text(&output));
+        eprintln!("{}", stdout(&output));
         output
     });
     let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
@@ -263,7 +244,7 @@ fn what_auto_means_in_a_folder_is_found_and_used() {
 
     fs::write(&rules, format!("[[rule]]\n{pattern}\nbuffer = \"lots\"\n")).unwrap();
     let output = place.sweetspot("run").args(["--", "true"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     assert!(said.ends_with("so the file is ignored\n"), "{said}");
     check(&["--buffer-size", "auto"], "", "auto");
 }
@@ -313,15 +294,16 @@ fn what_differs_from_run_to_run_is_said_and_not_checked() {
     let place = Place::new();
     let output = place.shell(&EASY, "sleep 0.05; date +%N > time; echo x >> log; echo same > out");
     is_confirmed(&output);
-    let said = text(&output);
-    for part in [
-        "work/time comes out differently from run to run, also without sweetspot",
-        "work/log comes out differently from run to run, also without sweetspot (",
-        "bytes more than at first",
-        "The same in every run:",
-    ] {
-        assert!(said.contains(part), "{part:?} is missing in\n{said}");
-    }
+    let said = stdout(&output);
+    assert_has(
+        &said,
+        [
+            "work/time comes out differently from run to run, also without sweetspot",
+            "work/log comes out differently from run to run, also without sweetspot (",
+            "bytes more than at first",
+            "The same in every run:",
+        ],
+    );
     let same = said.lines().find(|line| line.starts_with("The same in every run:")).unwrap();
     assert!(same.contains("work/out") && !same.contains("work/time"), "{same}");
 }
@@ -350,7 +332,7 @@ fn a_program_that_changes_its_input_needs_a_preparation() {
         .tune(&EASY, &["sh", "-c", "cat $0 > out; (sleep 0.2; date > table) & sleep 0.01", "table"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.contains("table"), "{said}");
 
@@ -361,11 +343,11 @@ fn a_program_that_changes_its_input_needs_a_preparation() {
     options.push("--prepare=echo some > in; echo 1 > counter");
     let output = place.shell(&options, &format!("sleep 0.05; mv in out; {count}"));
     is_confirmed(&output);
-    assert!(text(&output).contains("work/out"), "{}", text(&output));
+    assert!(stdout(&output).contains("work/out"), "{}", stdout(&output));
     let failing = ["--prepare=exit 4"];
     place.tune(&failing, &["true"]).output().unwrap();
     let output = place.tune(&failing, &["true"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     assert!(said.contains("--prepare 'exit 4' failed with exit status: 4"), "{said}");
 }
 
@@ -377,7 +359,7 @@ fn what_was_there_already_is_made_again() {
     fs::write(place.path("out"), "made\n").unwrap();
     let output = place.shell(&EASY, "sleep 0.05; echo made > out; cat out");
     is_confirmed(&output);
-    assert!(text(&output).contains("work/out"), "{}", text(&output));
+    assert!(stdout(&output).contains("work/out"), "{}", stdout(&output));
 }
 
 #[test]
@@ -387,9 +369,9 @@ fn a_file_as_standard_input_is_an_input() {
     fs::write(place.path("in"), "some\n").unwrap();
     let mut tune = place.tune(&["--dry-run"], &["cat"]);
     let output = tune.stdin(fs::File::open(place.path("in")).unwrap()).output().unwrap();
-    let inputs = text(&output);
+    let inputs = stdout(&output);
     let inputs = inputs.lines().find(|line| line.starts_with("inputs")).unwrap_or_default();
-    assert!(inputs.contains("work/in"), "{}", text(&output));
+    assert!(inputs.contains("work/in"), "{}", stdout(&output));
 }
 
 #[test]
@@ -399,7 +381,7 @@ fn a_pipe_is_not_read_and_that_is_said() {
     let mut child = tune.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();
-    assert!(text(&output).contains("its standard input is not a file"), "{}", text(&output));
+    assert!(stdout(&output).contains("its standard input is not a file"), "{}", stdout(&output));
 }
 
 #[test]
@@ -410,7 +392,7 @@ fn a_run_that_would_not_be_cold_is_refused() {
     fs::write(&data, "x".repeat(100_000)).unwrap();
     let place = Place::new();
     let output = place.tune(&["--cold"], &["cat", data.to_str().unwrap()]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.contains("no run is a cold one") && said.contains("without --cold"), "{said}");
     place.refused(&["--cold"], "true", &["no input file is known"]);
@@ -422,10 +404,11 @@ fn a_dry_run_measures_nothing() {
     fs::create_dir_all(place.path("")).unwrap();
     fs::write(place.path("in.dat"), "x").unwrap();
     let output = place.tune(&["--dry-run"], &["cp", "in.dat", "out.dat"]).output().unwrap();
-    let said = text(&output);
-    for part in ["about 30 runs", "inputs   ", "in.dat", "outputs  ", "out.dat", "sweetspot.toml"] {
-        assert!(said.contains(part), "{part:?} is missing in\n{said}");
-    }
+    let said = stdout(&output);
+    assert_has(
+        &said,
+        ["about 30 runs", "inputs   ", "in.dat", "outputs  ", "out.dat", "sweetspot.toml"],
+    );
     assert!(!place.folder.path().join("state").exists(), "no session began");
 }
 
@@ -440,9 +423,9 @@ fn what_cannot_be_tuned_says_why() {
         (&["--store=/no/such/folder/file"], &["true"], 125, "--store FILE"),
     ] {
         let output = place.tune(options, command).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
-        assert!(said.contains(part), "{part:?} is missing in {said:?}");
+        assert_has(&said, [part]);
     }
 }
 

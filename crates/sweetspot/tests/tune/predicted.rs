@@ -11,30 +11,31 @@ fn from_a_recording_nothing_runs_and_nothing_is_written() {
     fs::remove_file(place.path("out.dat")).unwrap();
     let output = place.tune_from(&recording, &[], &[]);
     assert!(output.status.success(), "{output:?}");
-    let said = text(&output);
-    for part in [
-        "Predicted, not measured: ",
-        "times as fast",
-        "64K",
-        "|",
-        "to confirm it with six runs: sweetspot tune --from ",
-        " -- dd if=in.dat of=out.dat bs=50 status=none",
-    ] {
-        assert!(said.contains(part), "{part:?} is missing in\n{said}");
-    }
+    let said = stdout(&output);
+    assert_has(
+        &said,
+        [
+            "Predicted, not measured: ",
+            "times as fast",
+            "64K",
+            "|",
+            "to confirm it with six runs: sweetspot tune --from ",
+            " -- dd if=in.dat of=out.dat bs=50 status=none",
+        ],
+    );
     assert!(!place.path("out.dat").exists() && !place.path("sweetspot.toml").exists());
 
     fs::write(place.path("other"), "something else").unwrap();
     for (name, cause) in [("other", "no recording"), ("missing", "No such file")] {
         let output = place.tune_from(&place.path(name), &[], &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(125), "{said}");
         assert!(said.contains(cause) && said.contains("sweetspot profile --record"), "{said}");
     }
     let idle = place.record(&["true"]);
     let output = place.tune_from(&idle, &[], &[]);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("made no call on a file"));
+    assert!(stderr(&output).contains("made no call on a file"));
 }
 
 /// Seven runs with the one from which files are learned; where they do not come as predicted, which
@@ -71,13 +72,14 @@ fn a_prediction_that_misses_is_said() {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let notes = told["notes"].to_string();
-    for part in [
-        "a different command was recorded: dd if=in.dat",
-        "the prediction missed, so measuring decided: with ",
-        "was predicted",
-    ] {
-        assert!(notes.contains(part), "{part:?} is missing in {notes}");
-    }
+    assert_has(
+        &notes,
+        [
+            "a different command was recorded: dd if=in.dat",
+            "the prediction missed, so measuring decided: with ",
+            "was predicted",
+        ],
+    );
 }
 
 #[test]

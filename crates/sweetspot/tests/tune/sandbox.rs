@@ -5,7 +5,7 @@ use super::*;
 /// Whether there can be a sandbox here; what cannot be tested is said.
 fn has_sandbox(place: &Place) -> bool {
     let output = place.tune(&["--sandbox", "--dry-run"], &["true"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr(&output);
     let is_refused = said.contains("a sandbox is not possible here");
     assert!(!is_refused || std::env::var_os("CI").is_none(), "missing in CI: {said}");
     if is_refused {
@@ -33,10 +33,8 @@ fn in_a_sandbox_nothing_is_changed() {
     options.push("--sandbox");
     let output = place.shell(&options, &script);
     is_confirmed(&output);
-    let said = text(&output);
-    for part in ["work/out", "work/counter", "elsewhere", "a sandbox of overlays"] {
-        assert!(said.contains(part), "{part:?} is missing in\n{said}");
-    }
+    let said = stdout(&output);
+    assert_has(&said, ["work/out", "work/counter", "elsewhere", "a sandbox of overlays"]);
     assert_eq!(fs::read_to_string(place.path("counter")).unwrap(), "1\n");
     assert!(place.path("in").exists() && !place.path("out").exists() && !elsewhere.exists());
     assert_eq!(fs::read_dir(place.scratch()).unwrap().count(), 0, "and nothing is left");
@@ -60,7 +58,7 @@ fn in_a_sandbox_other_bytes_are_refused_and_inputs_learned() {
     fs::write(place.path("hidden.dat"), "x".repeat(100_000)).unwrap();
     let output =
         place.shell(&["--sandbox", "--dry-run"], "name=hidden; dd bs=100 of=copy if=$name.dat");
-    let said = text(&output);
+    let said = stdout(&output);
     let inputs = said.lines().find(|line| line.starts_with("inputs")).unwrap_or_default();
     assert!(inputs.contains("hidden.dat"), "{said}");
     let outputs = said.lines().find(|line| line.starts_with("outputs")).unwrap_or_default();

@@ -39,7 +39,7 @@ fn what_fits_of_an_append_does_not_come_again() {
         fs::remove_file(victim.filler()).unwrap();
         victim.go_on(4);
         let output = victim.end();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = stdout(&output);
         assert_eq!(said, format!("{} bytes\n", size()), "{output:?}");
     });
 }
@@ -52,7 +52,7 @@ fn who_does_not_wait_for_a_full_disk_is_not_held_up_by_one() {
         on_a_disk(way, "60000", |mut victim, disk| {
             victim.fill();
             let output = victim.end();
-            assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{way}: {output:?}");
+            assert_eq!(stdout(&output), expected, "{way}: {output:?}");
             // What somebody has done since stays.
             assert_eq!(fs::read(disk.join("file")).unwrap().first(), Some(&b'n'), "{way}");
         });
@@ -68,7 +68,7 @@ fn what_cannot_be_written_is_not_named_among_data() {
         let output = victim.end();
         assert_eq!(output.status.code(), Some(74), "{output:?}");
         assert_eq!(fs::read(disk.join("data")).unwrap(), b"data");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = stderr(&output);
         assert!(said.contains("could not be written where they belong"), "{said}");
     });
 }

@@ -5,11 +5,15 @@
 //! they run under `run`. Everything is tried as the user who runs the tests, and where that is root
 //! as `nobody` too.
 
-use test_start as _;
+use test_start::{assert_has, is_root, untold};
 
 #[path = "../compiler/mod.rs"]
 mod compiler;
+#[path = "../memory_disk/mod.rs"]
+mod memory_disk;
 mod sandbox;
+
+use memory_disk::Disk;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -34,10 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(50);
 enum User {
     Ours,
     Nobody,
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Whether a file in memory can have the attributes that overlays leave (Linux 6.6).
@@ -99,9 +99,7 @@ impl Place {
                 words
             }
         };
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            words.env_remove(name);
-        }
+        untold(&mut words);
         match memory_takes_overlays() {
             // A disk looks long for the number of a new file where thousands have just been removed.
             true => words.env("TMPDIR", "/dev/shm"),
@@ -142,9 +140,7 @@ fn said(output: &Output, status: i32, expected: &[&str]) -> String {
     let text = [output.stdout.as_slice(), &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     assert_eq!(output.status.code(), Some(status), "{text}");
-    for part in expected {
-        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
-    }
+    assert_has(&text, expected);
     text
 }
 

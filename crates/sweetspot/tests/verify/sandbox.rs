@@ -47,27 +47,13 @@ fn where_the_kernel_refuses_it_says_so() {
     assert!(!place.work().join("out").exists(), "nothing was run");
 }
 
-/// A small disk, mounted where the tests may do so.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// `None` where the tests may not, which is said, and in CI is a failure.
-    fn mount(folder: PathBuf) -> Option<Disk> {
-        if !is_root() {
-            test_start::skip("a small disk needs root");
-            return None;
-        }
-        fs::create_dir(&folder).unwrap();
-        let options = ["-t", "tmpfs", "-o", "size=10m,mode=777", "small"];
-        succeed(Command::new("mount").args(options).arg(&folder));
-        Some(Disk(folder))
+/// `None` where the tests may mount none, which is said, and in CI is a failure.
+fn small_disk(folder: PathBuf) -> Option<Disk> {
+    let disk = Disk::mount(folder, 10);
+    if disk.is_none() {
+        test_start::skip("a small disk needs root");
     }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
+    disk
 }
 
 /// Where no disk takes an overlay there is memory, in which a run has a folder of its own.
@@ -118,7 +104,7 @@ fn mounts_below_the_work_folder() {
     for user in users() {
         let place = Place::new(user);
         std::os::unix::fs::symlink("old.dat", place.work().join("link")).unwrap();
-        let Some(disk) = Disk::mount(place.work().join("disk")) else { return };
+        let Some(disk) = small_disk(place.work().join("disk")) else { return };
         fs::write(disk.0.join("on-disk"), "on disk\n").unwrap();
         fs::set_permissions(disk.0.join("on-disk"), fs::Permissions::from_mode(0o666)).unwrap();
         let script = "cat in.dat link > disk/new; echo > out; echo x > disk/other; mktemp -d \
@@ -136,7 +122,7 @@ fn mounts_below_the_work_folder() {
 #[test]
 fn many_names_beside_a_mount() {
     let place = Place::new(User::Ours);
-    let Some(_disk) = Disk::mount(place.work().join("disk")) else { return };
+    let Some(_disk) = small_disk(place.work().join("disk")) else { return };
     let script = "cat in.dat > disk/new; ls | wc -l > disk/count; cat n-* > disk/all";
     let add = |names: std::ops::Range<u32>| {
         names.for_each(|n| fs::write(place.work().join(format!("n-{n}")), "word\n").unwrap());
@@ -151,7 +137,7 @@ fn many_names_beside_a_mount() {
 #[test]
 fn what_others_remove_meanwhile_is_no_change() {
     let place = Place::new(User::Ours);
-    let Some(_disk) = Disk::mount(place.work().join("disk")) else { return };
+    let Some(_disk) = small_disk(place.work().join("disk")) else { return };
     let goes_on = AtomicBool::new(true);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -177,7 +163,7 @@ fn what_others_remove_meanwhile_is_no_change() {
 #[test]
 fn a_small_disk_is_said() {
     let place = Place::new(User::Ours);
-    let Some(disk) = Disk::mount(place.folder.path().join("disk")) else { return };
+    let Some(disk) = small_disk(place.folder.path().join("disk")) else { return };
     let folder = disk.0.display().to_string();
     let write = |megabytes: u32| format!("head -c {megabytes}000000 /dev/zero > out");
     place.check(&["--dir", &folder], &write(12), 2, &["the disk is full", "--dir DIR"]);
