@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use crate::needs::is_there;
+use sweetspot_core::environment::ABOUT_BUFFERING;
 
 /// Lets a command be killed when this process ends, in whatever way.
 #[expect(unsafe_code, reason = "what a child does before it becomes the command")]
@@ -18,23 +19,28 @@ pub fn ends_with_us(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Runs a command of which only a failure is shown, with the end of what it said.
+/// Runs a command that must end well, and returns what it printed. Of a failure the end of what it said is shown.
 ///
 /// # Errors
 /// It cannot be started, or did not end well.
 pub fn call(command: &mut Command) -> Result<String, String> {
-    const SHOWN_MAX: usize = 12;
+    const SHOWN_MAX: usize = 40;
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null());
     let output = ends_with_us(command).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     let lines: Vec<&str> = said.lines().collect();
     let last = &lines[lines.len().saturating_sub(SHOWN_MAX)..];
     Err(format!("{program} ended with {}:\n{}", output.status, last.join("\n")))
+}
+
+/// Takes away what the environment tells `run` and the library.
+pub fn untold(command: &mut Command) -> &mut Command {
+    ABOUT_BUFFERING.iter().fold(command, |command, name| command.env_remove(name))
 }
 
 /// A seed that is another one each time.

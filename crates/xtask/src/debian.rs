@@ -33,7 +33,7 @@ pub fn lacking() -> Option<String> {
     no_command(NEEDS)
         .or_else(|| {
             let user = call(Command::new("id").arg("-u")).unwrap_or_default();
-            (user.trim() != "0").then(|| "only root can make and enter a root".to_owned())
+            (user != "0").then(|| "only root can make and enter a root".to_owned())
         })
         .or_else(|| call(apart().arg("true")).err().map(|wrong| format!("no namespaces: {wrong}")))
 }

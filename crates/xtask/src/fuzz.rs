@@ -142,10 +142,7 @@ pub fn run(settings: &Settings) -> Result<String, String> {
 /// Held by each test that starts victims, one after the other: each uses all processors, a `run`
 /// finishes what it finds, and anyone who waits for all children waits for those of others, too.
 #[cfg(test)]
-pub fn turn() -> std::sync::MutexGuard<'static, ()> {
-    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+pub use test_start::turn;
 
 #[cfg(test)]
 mod tests {

@@ -13,13 +13,13 @@ mod tried;
 pub mod wheel;
 
 use crate::build::{self, Machine};
+use crate::commands::call;
 use clap::Args;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -162,19 +162,6 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
     fs::write(path, text).map_err(failed)
-}
-
-/// Runs a command, which must end well; what it says is shown only where it does not.
-fn call(command: &mut Command) -> Result<String, Error> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| format!("{program}: {error}"))?;
-    if !output.status.success() {
-        let _ = std::io::stderr().write_all(&output.stdout);
-        let _ = std::io::stderr().write_all(&output.stderr);
-        return Err(format!("{program} ended with {}", output.status));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The time of the last commit, so that the same source makes the same package.

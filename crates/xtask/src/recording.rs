@@ -14,6 +14,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::chart::escaped;
 
 /// What is typed.
 const TYPED: [&str; 3] = [
@@ -159,10 +160,6 @@ fn said(session: &Recording) -> String {
         format!("{}: {}", ran.typed, ran.printed.lines().next().unwrap_or("nothing is printed"))
     };
     session.commands.iter().map(said).collect::<Vec<_>>().join(" Then ")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ pub fn run(settings: &Settings) -> Result<bool, Error> {
     record.load.push(load()?);
     match (settings.record, tally.failed) {
         (true, 0) => {
-            let folder = record.write(&root().join("measurements"))?;
+            let folder = record.write()?;
             println!("recorded in {}", folder.display());
             page::write_table(&folder)?;
         }
@@ -227,7 +227,7 @@ fn records(count: u64, folder: &Path) -> Result<PathBuf, Error> {
 
 /// Installs the packages of the tools that are missing.
 fn install() {
-    let missing = TOOLS.iter().filter(|tool| !tools::is_installed(tool.program));
+    let missing = TOOLS.iter().filter(|tool| !needs::is_there(tool.program));
     let packages: Vec<&str> = missing.flat_map(|tool| tool.package.split(' ')).collect();
     // What is still missing then is skipped, and said.
     let _ = packages.is_empty() || needs::install_packages(&packages);

@@ -10,9 +10,6 @@ use serde_json::Value;
 use std::fmt::Write;
 use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
 
-const BEGIN: &str = "<!-- measured:begin -->\n";
-const END: &str = "<!-- measured:end -->\n";
-
 /// What the pages call a job, in the order of their tables.
 struct Row {
     /// The cells of the plan: their name without how they are started.
@@ -183,7 +180,7 @@ fn effect(session: &Value, reference: &str, candidate: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::root;
+    use crate::project::{marked, root};
     use serde_json::json;
     use std::fs;
     use sweetspot_lab::plan::Plan;
@@ -196,8 +193,7 @@ mod tests {
         {
             let path = root().join(name);
             let page = fs::read_to_string(&path).unwrap();
-            let (before, rest) = page.split_once(BEGIN).expect("the mark of the beginning");
-            let (said, after) = rest.split_once(END).expect("the mark of the end");
+            let (before, said, after) = marked(&page, "measured").expect("the page has its marks");
             let named = || said.split_once("`measurements/")?.1.split_once('`');
             let folder = update.clone().unwrap_or_else(|| {
                 let (folder, _) = named().expect("the page names its record");
@@ -209,7 +205,7 @@ mod tests {
             assert!(unfinished.is_none(), "{folder}: a session has not come to its end");
             let measured = tables(&record, &folder);
             if update.is_some() {
-                fs::write(&path, format!("{before}{BEGIN}{measured}{END}{after}")).unwrap();
+                fs::write(&path, format!("{before}{measured}{after}")).unwrap();
             } else {
                 assert!(
                     said == measured,

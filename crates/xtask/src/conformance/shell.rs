@@ -2,14 +2,14 @@
 
 use super::table::Script;
 use super::{Bench, Results, Under};
-use crate::fuzz::process::wait_until;
-use std::fs::{self, File};
+use crate::fuzz::process;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use sweetspot_lab::output::Hash;
+use sweetspot_report::summary::Figures;
 
 /// A script that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(1200);
@@ -108,15 +108,10 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Calls less those that were left, of all files in a summary.
+/// How many calls a summary says were spared.
 pub fn saved(summary: &str) -> u64 {
-    let rows = summary.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        words.next().filter(|path| path.starts_with('/'))?;
-        let (calls, left): (u64, u64) = (words.nth(1)?.parse().ok()?, words.next()?.parse().ok()?);
-        calls.checked_sub(left)
-    });
-    rows.sum()
+    let calls = Figures::read(summary).calls;
+    calls.map_or(0, |(requested, made)| requested.saturating_sub(made))
 }
 
 /// Runs a script in a fresh folder.
@@ -179,45 +174,17 @@ fn hash(path: &Path) -> String {
     }
 }
 
-/// Runs a command in a process group of its own, its output to files. Returns how it ended.
+/// Runs a command, its output to files. Returns how it ended.
 ///
 /// # Errors
 /// It could not be started, or took longer than `life_max` and was killed.
 pub fn bounded(command: &mut Command, work: &Work, life_max: Duration) -> Result<String, String> {
-    let create = |name: &str| {
-        File::create(work.outside().join(name)).map_err(|error| format!("{name}: {error}"))
-    };
-    command.stdin(Stdio::null()).stdout(create("stdout")?).stderr(create("stderr")?);
-    let child = command.process_group(0).spawn();
-    let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
-    let mut ended = None;
-    let in_time = wait_until("its end", life_max, || {
-        std::thread::sleep(Duration::from_millis(1));
-        ended = child.try_wait().ok().flatten();
-        ended.is_some()
-    });
-    let Some(status) = ended else {
-        let hung = in_time.err().unwrap_or_default();
-        let kept = work.keep();
-        // The whole group: shells leave their children behind.
-        crate::fuzz::process::signal(-(child.id() as i32), libc::SIGKILL);
-        let _ = child.wait();
-        return Err(format!("{hung}; see {}", kept.display()));
-    };
-    Ok(match status.code() {
-        Some(code) => format!("exit {code}"),
-        None => status.to_string(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn calls_that_were_saved_are_counted() {
-        let summary = "sweetspot summary\n\n file    buffer  calls  made  read  written  passed through\n \
-                       /tmp/a  auto    100    20    0     599  20: before it had earned its buffer\n \
-                       /tmp/b  512     50     50    0     0    -\n";
-        assert_eq!(super::saved(summary), 80);
-        assert_eq!(super::saved(""), 0);
+    let outputs = ["stdout", "stderr"].map(|name| work.outside().join(name));
+    match process::bounded(command.stdin(Stdio::null()), outputs, life_max)? {
+        None => Err(format!("it hung; see {}", work.keep().display())),
+        Some(status) => Ok(match status.code() {
+            Some(code) => format!("exit {code}"),
+            None => status.to_string(),
+        }),
     }
 }

@@ -4,13 +4,13 @@
 
 use super::kit::{Kit, own_words, patience};
 use super::model::Random;
+use super::process::bounded;
 use super::workers::side_by_side;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Seek;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sizes at which each program runs.
 const SIZES: &[&str] = &["auto", "1", "2", "7", "512", "4096", "64K", "1M"];
@@ -161,33 +161,14 @@ fn see(kit: &Kit, program: Program, size: Option<&str>) -> Result<Seen, String> 
         // What it reads is its own: we have another description.
         outside = fs::File::open(&path).map_err(|error| error.to_string())?;
     }
-    let ended = bounded(command.args(words), &work.path().join("output"))?;
+    let outputs = ["output", "errors"].map(|name| work.path().join(name));
+    let ended = bounded(command.args(words), outputs, LIFE_MAX * patience())?;
+    let ended = ended.map_or("a kill, as it hung".to_owned(), |status| status.to_string());
     let offset = outside.stream_position().map_err(|error| error.to_string())?;
     let mut files = contents(work.path())?;
     let output = files.remove("output").unwrap_or_default();
     files.insert("errors".to_owned(), own_words(&work.path().join("errors")).into_bytes());
     Ok(Seen { ended, output, offset, files })
-}
-
-fn bounded(command: &mut Command, output: &Path) -> Result<String, String> {
-    let create = |path: &Path| fs::File::create(path).map_err(|error| error.to_string());
-    let (stdout, stderr) = (create(output)?, create(&output.with_file_name("errors"))?);
-    let child = command.stdout(stdout).stderr(stderr).spawn();
-    let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
-    // It has the input, too.
-    command.stdin(Stdio::null());
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            return Ok(status.to_string());
-        }
-        if begun.elapsed() > LIFE_MAX * patience() {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Ok("a kill, as it hung".to_owned());
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
 }
 
 fn contents(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {

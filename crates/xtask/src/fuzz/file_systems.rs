@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::commands::call;
 use tempfile::TempDir;
 
 /// Their names. `seconds` is ext4 that keeps times in whole seconds; `fuse` shows another folder.
@@ -100,11 +101,5 @@ impl Drop for FileSystem {
 }
 
 fn done(words: &[&str], last: &Path) -> Result<(), String> {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(last).stdin(Stdio::null());
-    let output = command.output().map_err(|error| format!("{}: {error}", words[0]))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-    }
+    call(Command::new(words[0]).args(&words[1..]).arg(last)).map(drop)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::file_systems::FileSystem;
+use crate::commands::{call, untold};
 use tempfile::TempDir;
 
 /// Names a folder with a `sweetspot`, where there is no cargo to build it, and perhaps with victims
@@ -66,7 +67,7 @@ impl Kit {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
         let mut command = Command::new("gcc");
         command.arg(compiler_options()).arg("-o").arg(self.program(name));
-        run(command.arg(sources.join(format!("{name}.c"))))
+        call(command.arg(sources.join(format!("{name}.c")))).map(drop)
     }
 
     pub fn program(&self, name: &str) -> PathBuf {
@@ -86,10 +87,7 @@ impl Kit {
     /// A command in a folder, without what this process inherited.
     pub fn command(&self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
-        command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
+        untold(&mut command).env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
         command.current_dir(folder).stdin(Stdio::null());
         command
     }
@@ -102,20 +100,12 @@ impl Kit {
 
 fn build_sweetspot() -> Result<PathBuf, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    run(Command::new(cargo).args(["build", "--quiet", "-p", "sweetspot"]))?;
+    call(Command::new(cargo).args(["build", "--quiet", "-p", "sweetspot"]))?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut beside = own.ancestors().map(|folder| folder.join("sweetspot"));
     beside
         .find(|path| path.is_file())
         .ok_or_else(|| format!("no sweetspot beside {}", own.display()))
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// What a program said on standard error, without what its `run` said of others: what they left behind is

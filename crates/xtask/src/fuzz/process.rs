@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a victim or a guard is waited for for so long does not come; an emulated machine may take half.
@@ -50,6 +52,37 @@ pub fn wait_until(
         std::thread::sleep(Duration::from_micros(50));
     }
     Ok(())
+}
+
+/// Runs a command in a process group of its own, its standard output and error to files. `None`: it took longer,
+/// and the whole group was killed, as shells leave their children behind.
+///
+/// # Errors
+/// It could not be started.
+pub fn bounded(
+    command: &mut Command,
+    outputs: [PathBuf; 2],
+    life_max: Duration,
+) -> Result<Option<ExitStatus>, String> {
+    let create = |path: &PathBuf| {
+        fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    command.stdout(create(&outputs[0])?).stderr(create(&outputs[1])?);
+    let child = command.process_group(0).spawn();
+    let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
+    // What it was given is no longer ours.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut ended = None;
+    let in_time = wait_until("its end", life_max, || {
+        std::thread::sleep(Duration::from_micros(150));
+        ended = child.try_wait().ok().flatten();
+        ended.is_some()
+    });
+    if in_time.is_err() {
+        signal(-(child.id() as i32), libc::SIGKILL);
+        let _ = child.wait();
+    }
+    Ok(ended)
 }
 
 pub fn signal(pid: i32, signal: i32) {

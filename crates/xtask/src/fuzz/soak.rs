@@ -11,6 +11,7 @@ mod jobs;
 mod trouble;
 
 use super::kit::Kit;
+use crate::commands::untold;
 use jobs::{Batch, Database, Log};
 use std::ffi::OsStr;
 use std::fs;
@@ -37,9 +38,7 @@ impl Soak {
     /// A program in a folder of the soak, by itself.
     fn plain(&self, program: impl AsRef<OsStr>, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
+        untold(&mut command);
         command.env("SWEETSPOT_CACHE", folder.join("cache")).env("HOME", folder);
         command.env("LC_ALL", "C").env(MARK, &self.folder).current_dir(folder);
         command

@@ -3,12 +3,11 @@
 //! found in its files at its end is compared with what is there afterwards.
 
 use super::kit::Kit;
-use super::process::wait_until;
+use super::process::bounded;
 use crate::conformance::saved;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sizes among which the time is shared out.
 const SIZES: &[&str] = &["auto", "512", "64K", "1M"];
@@ -64,7 +63,13 @@ fn storm(kit: &Kit, folder: &Path, size: &str, life: Duration, seed: u64) -> Res
     let mut command = kit.command(&kit.sweetspot, folder);
     command.args(["run", "--summary=summary", "--buffer-size", size, "--"]);
     command.arg(kit.program("storm")).args([life.as_secs_f64().to_string(), seed.to_string()]);
-    let said = bounded(&mut command, life + LATE_MAX)?;
+    let [out, errors] = ["said", "errors"].map(|name| folder.join(name));
+    let ended = bounded(&mut command, [out.clone(), errors.clone()], life + LATE_MAX)?;
+    let status = ended.ok_or("it did not end: a deadlock?")?;
+    let [said, errors] = [out, errors].map(|path| fs::read_to_string(path).unwrap_or_default());
+    if !status.success() || !errors.is_empty() {
+        return Err(format!("{status}: {said}{errors}"));
+    }
     let last = said.lines().last().unwrap_or_default();
     let number = |name: &str| {
         let mut words = last.split_whitespace().skip_while(|word| *word != name);
@@ -84,26 +89,4 @@ fn storm(kit: &Kit, folder: &Path, size: &str, life: Duration, seed: u64) -> Res
     }
     let summary = fs::read_to_string(folder.join("summary")).map_err(|error| error.to_string())?;
     Ok(Storm { records, signals, saved: saved(&summary) })
-}
-
-/// Runs a program that must end in time, and well. Returns what it said.
-fn bounded(command: &mut Command, life_max: Duration) -> Result<String, String> {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
-    let begun = Instant::now();
-    let ended = wait_until("the storm to end: a deadlock?", life_max, || {
-        std::thread::sleep(Duration::from_millis(2));
-        !matches!(child.try_wait(), Ok(None))
-    });
-    if let Err(hung) = ended {
-        let pid = child.id();
-        let _ = child.kill();
-        return Err(format!("{hung} (process {pid}, {:.0} s)", begun.elapsed().as_secs_f64()));
-    }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() && output.stderr.is_empty() {
-        return Ok(said);
-    }
-    Err(format!("{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr)))
 }

@@ -7,6 +7,7 @@
 
 use super::made::Made;
 use super::{ANSWER, Extent, State, Step, call, older};
+use crate::commands::untold;
 use crate::fuzz::kit::MADE_VARIABLE;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -114,9 +115,7 @@ impl Inside {
     /// A command in the scratch folder, without what this process inherited.
     fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD", "CI"] {
-            command.env_remove(name);
-        }
+        untold(&mut command).env_remove("CI");
         command.env("SWEETSPOT_CACHE", self.scratch.path().join("cache"));
         command.env(MADE_VARIABLE, &self.folder);
         command.current_dir(self.scratch.path()).stdin(Stdio::null());

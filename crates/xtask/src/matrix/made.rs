@@ -93,7 +93,7 @@ pub fn cross_compiler(architecture: &str) -> String {
 /// There is none.
 pub fn toolchain() -> Result<PathBuf, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    Ok(PathBuf::from(call(Command::new(rustc).args(["--print", "sysroot"]))?.trim()))
+    call(Command::new(rustc).args(["--print", "sysroot"])).map(PathBuf::from)
 }
 
 /// What includes this needs more than a C library, and is started by a test that compiles it itself.

@@ -1,9 +1,9 @@
 //! The answers of all systems, as a table for the terminal and as the record.
 
 use super::{State, Step, System};
+use crate::project;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 use sweetspot_lab::environment::Environment;
 
@@ -66,10 +66,6 @@ fn row(system: &System) -> [String; 4] {
 pub fn record(systems: &[System]) -> Result<PathBuf, String> {
     let here = std::env::temp_dir();
     let environment = Environment::of(&here, &[]).map_err(|error| error.to_string())?;
-    let measurements = crate::project::root().join("measurements");
-    let name = format!("{}-{}-matrix", environment.date, environment.machine());
-    let folder =
-        crate::project::new_folder(&measurements, &name).map_err(|error| error.to_string())?;
     let mut text = format!(
         "# The product on other C libraries, kernels and machines\n\n{}: on {} \
          processors ({}), kernel {}. Made by `cargo xtask matrix --record`: roots in namespaces \
@@ -93,12 +89,8 @@ pub fn record(systems: &[System]) -> Result<PathBuf, String> {
         }
     }
     let record = Record { schema: SCHEMA, environment, systems };
-    let json = serde_json::to_string(&record).map_err(|error| error.to_string())? + "\n";
-    for (name, text) in [("matrix.json", json), ("matrix.md", text)] {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(folder)
+    let written = project::record(&record.environment, "matrix", "matrix", &record, &text);
+    written.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

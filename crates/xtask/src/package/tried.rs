@@ -4,14 +4,16 @@
 
 use super::{Error, GLIBC_FLOOR, Staged, Trial, VERSION, call, deb, root, tarball, wheel};
 use crate::build::{self, Machine};
+use crate::commands::{no_command, untold};
 use crate::debian;
 use crate::fuzz::kit::compiler_options;
 use crate::matrix;
-use crate::needs::{in_ci, is_there};
+use crate::needs::in_ci;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use sweetspot_report::summary::Figures;
 
 /// How trying one ended, when it did not fail.
 enum Outcome {
@@ -127,8 +129,7 @@ fn newest_glibc(symbols: &str) -> Option<(u32, u32)> {
 
 /// The first of the commands that is not there, as a reason to skip.
 fn lacking(needs: &[(&str, &str)]) -> Option<Outcome> {
-    let (command, package) = needs.iter().find(|(command, _)| !is_there(command))?;
-    Some(Outcome::Skipped(format!("no {command} (apt-get install {package})")))
+    no_command(needs).map(Outcome::Skipped)
 }
 
 /// The pages are set without a warning, but for mandoc's about line breaks that clap_mangen makes.
@@ -262,18 +263,10 @@ fn use_it(binary: &Path, scratch: &Path) -> Result<String, Error> {
     run.arg("run").arg(format!("--summary={}", at("summary").display()));
     run.args(["--", "dd", "if=in", "of=out", "bs=200", "status=none"]);
     run.current_dir(scratch).env("SWEETSPOT_CACHE", at("cache"));
-    for variable in ["LD_PRELOAD", "SWEETSPOT", "SWEETSPOT_LEDGER", "IO_BUFFER_SIZE"] {
-        run.env_remove(variable);
-    }
-    call(&mut run)?;
+    call(untold(&mut run))?;
     call(Command::new("cmp").arg(at("in")).arg(at("out")))?;
     let summary = fs::read_to_string(at("summary")).map_err(|error| error.to_string())?;
-    let calls = summary.lines().find_map(|line| line.strip_prefix("calls"));
-    // "50000 requested, 489 made"
-    let counts =
-        calls.and_then(|calls| calls.trim().strip_suffix(" made")?.split_once(" requested, "));
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    match counts.and_then(|(one, other)| Some((number(one)?, number(other)?))) {
+    match Figures::read(&summary).calls {
         // On a busy machine the guard may answer late, and until then writes pass through.
         Some((requested, made)) if made * 2 < requested => {
             Ok(format!("{requested} calls requested, {made} made"))

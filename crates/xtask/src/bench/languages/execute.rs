@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use sweetspot_core::environment::ABOUT_BUFFERING;
 use sweetspot_lab::{
     Error,
     measure::{self, Job, Measurement},
@@ -101,7 +102,7 @@ impl Runner<'_> {
         }
         let mut job = Job::new(words.into_iter().chain(self.command()));
         job.environment = environment();
-        job.without = ["IO_BUFFER_SIZE", "SWEETSPOT", "LD_PRELOAD"].map(Into::into).into();
+        job.without = ABOUT_BUFFERING.map(Into::into).into();
         // No sweetspot.toml lies there or above.
         job.folder = Some(self.work.clone());
         job.stdout = Some(self.stdout());

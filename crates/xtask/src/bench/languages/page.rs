@@ -2,15 +2,15 @@
 
 use super::table::{LANGUAGES, TOOLS};
 use crate::bench::figures::{named, ratio, time};
-use crate::project::{failed, root};
+use crate::project::{failed, marked, root};
 use serde_json::Value;
 use std::{fmt::Write, fs, path::Path};
 use sweetspot_lab::Error;
 
 /// The page whose table is made from a record.
 const PAGE: &str = "docs/reach.md";
-const BEGIN: &str = "<!-- languages:begin -->\n";
-const END: &str = "<!-- languages:end -->\n";
+/// Of the marks around it.
+const NAME: &str = "languages";
 
 /// Writes the table of the page from a record.
 pub fn write_table(record: &Path) -> Result<(), Error> {
@@ -20,9 +20,10 @@ pub fn write_table(record: &Path) -> Result<(), Error> {
     let json = fs::read_to_string(&path).map_err(Error::system("read", &path))?;
     let json = serde_json::from_str(&json).map_err(|error| failed(PAGE, &error.to_string()))?;
     let folder = record.file_name().unwrap_or_default().to_string_lossy();
-    let (before, _, after) = parts(&text).ok_or_else(|| failed(PAGE, "its marks are missing"))?;
+    let (before, _, after) =
+        marked(&text, NAME).ok_or_else(|| failed(PAGE, "its marks are missing"))?;
     let table = table(&json, &format!("measurements/{folder}"));
-    let text = format!("{before}{BEGIN}{table}{END}{after}");
+    let text = format!("{before}{table}{after}");
     fs::write(&page, text).map_err(Error::system("write", &page))
 }
 
@@ -33,13 +34,6 @@ fn conclusion(sentence: &str) -> &str {
         true => first.split_once("; ").map_or(first, |(_, answer)| answer),
         false => first.split_once(". ").map_or(first, |(answer, _)| answer),
     }
-}
-
-/// The page before its table, the table, and what comes after it.
-fn parts(page: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (table, after) = rest.split_once(END)?;
-    Some((before, table, after))
 }
 
 /// The table, from a record.
@@ -106,7 +100,7 @@ mod tests {
     #[test]
     fn the_page_says_what_its_record_says() {
         let page = fs::read_to_string(root().join(PAGE)).unwrap();
-        let (_, said, _) = parts(&page).expect("the page has its marks");
+        let (_, said, _) = marked(&page, NAME).expect("the page has its marks");
         let at = said.find("`measurements/").expect("the page names its record");
         let folder = said[at + 1..].split('`').next().unwrap();
         if std::env::var_os("UPDATE_README").is_some() {

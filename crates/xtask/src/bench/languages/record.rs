@@ -7,13 +7,9 @@ use super::WAYS;
 use super::said::Said;
 use super::table::Language;
 use crate::bench::figures::{speed, time};
-use crate::project::{failed, new_folder};
+use crate::project::record;
 use serde::Serialize;
-use std::{
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write, path::PathBuf};
 use sweetspot_lab::{
     Error,
     environment::Environment,
@@ -155,17 +151,8 @@ impl Record {
 
     /// Writes run.json and run.md into a new folder of `measurements`; nothing is overwritten. Returns
     /// the folder.
-    pub fn write(&self, measurements: &Path) -> Result<PathBuf, Error> {
-        let name = format!("{}-{}-languages", self.environment.date, self.environment.machine());
-        fs::create_dir_all(measurements).map_err(Error::system("create", measurements))?;
-        let folder = new_folder(measurements, &name)?;
-        let json = serde_json::to_string(self);
-        let json = json.map_err(|error| failed("the record", &error.to_string()))? + "\n";
-        for (name, text) in [("run.json", json), ("run.md", self.markdown())] {
-            let path = folder.join(name);
-            fs::write(&path, text).map_err(Error::system("write", &path))?;
-        }
-        Ok(folder)
+    pub fn write(&self) -> Result<PathBuf, Error> {
+        record(&self.environment, "languages", "run", self, &self.markdown())
     }
 
     /// The record for a reader.

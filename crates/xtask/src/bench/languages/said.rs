@@ -10,6 +10,7 @@ use std::{
     fs,
 };
 use sweetspot_lab::Error;
+use sweetspot_report::summary::Figures;
 
 /// What was said of a program, without the folders of this machine.
 #[derive(Serialize)]
@@ -58,7 +59,7 @@ pub fn ask(runner: &Runner<'_>) -> Result<Said, Error> {
         |line: &&str| ["note ", "buffered  no", " /"].iter().any(|it| line.starts_with(it));
     Ok(Said {
         profile: without_folders(sentence, runner),
-        calls: calls(&summary),
+        calls: Figures::read(&summary).calls,
         summary: summary
             .lines()
             .filter(matters)
@@ -72,13 +73,6 @@ fn words(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Calls made and calls left, from the text of a summary.
-fn calls(summary: &str) -> Option<(u64, u64)> {
-    let line = summary.lines().find_map(|line| line.strip_prefix("calls "))?;
-    let (calls, left) = line.strip_suffix(" made")?.split_once(" requested, ")?;
-    Some((calls.trim().parse().ok()?, left.trim().parse().ok()?))
-}
-
 /// A text in which files have no folders that tell where they lie on this machine.
 fn without_folders(text: &str, runner: &Runner<'_>) -> String {
     let folders =
@@ -87,10 +81,4 @@ fn without_folders(text: &str, runner: &Runner<'_>) -> String {
         .into_iter()
         .flatten()
         .fold(text.to_owned(), |text, folder| text.replace(&format!("{}/", folder.display()), ""))
-}
-
-#[test]
-fn calls_are_read_in_a_summary() {
-    assert_eq!(calls("x\ncalls     200002 requested, 244 made\n"), Some((200_002, 244)));
-    assert_eq!(calls("note      nothing was buffered\n"), None);
 }

@@ -2,9 +2,10 @@
 
 use super::execute::fill;
 use super::table::{TOOLS, Tool};
+use crate::commands::call;
+use crate::needs::is_there;
 use std::{
     collections::HashMap,
-    env,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -37,7 +38,7 @@ impl Tools {
     }
 
     fn make(&self, tool: &Tool) -> Option<String> {
-        if !is_installed(tool.program) {
+        if !is_there(tool.program) {
             let package = tool.package;
             return Some(format!("{} is not there (apt-get install {package})", tool.program));
         }
@@ -48,35 +49,9 @@ impl Tools {
         let values =
             [("{programs}", self.programs.as_path()), ("{sources}", self.sources.as_path())];
         let words: Vec<_> = command.iter().map(|word| fill(word, &values)).collect();
-        let failed = |why: &str| Some(format!("{} does not compile: {why}", command.join(" ")));
+        let mut compiler = Command::new(&words[0]);
         // Compilers leave their own files where they stand.
-        match Command::new(&words[0]).args(&words[1..]).current_dir(&self.programs).output() {
-            Err(error) => failed(&error.to_string()),
-            Ok(output) if output.status.success() => None,
-            Ok(output) => failed(String::from_utf8_lossy(&output.stderr).trim()),
-        }
-    }
-}
-
-/// Whether a program is there: on the `PATH`, or at the path that it is.
-pub fn is_installed(program: &str) -> bool {
-    if program.contains('/') {
-        return Path::new(program).exists();
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_found() {
-        for (program, expected) in
-            [("sh", true), ("/bin/sh", true), ("no-such-program", false), ("/bin/no-such", false)]
-        {
-            assert_eq!(is_installed(program), expected, "{program}");
-        }
+        let failed = call(compiler.args(&words[1..]).current_dir(&self.programs)).err()?;
+        Some(format!("{} does not compile: {failed}", command.join(" ")))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Soak;
 use super::trouble::Trouble;
+use crate::commands::call;
 use crate::fuzz::process::{monotonic, signal, wait_until};
 use std::fmt;
 use std::fs::{self, File};
@@ -44,15 +45,15 @@ impl Database {
             command
         };
         let initialize = ["--data-checksums", "--auth=trust", "--username=soak"];
-        said(tool("initdb", true).args(initialize))?;
+        call(tool("initdb", true).args(initialize))?;
         let mut server = tool("postgres", true);
         server.arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
         let mut server = Server(quietly(&mut server, &folder.join("log"))?);
         wait_until("PostgreSQL to begin", PATIENCE, || {
             std::thread::sleep(Duration::from_millis(50));
-            said(&mut tool("pg_isready", false)).is_ok()
+            call(&mut tool("pg_isready", false)).is_ok()
         })?;
-        said(tool("pgbench", true).args(["-i", "-s", "2"]))?;
+        call(tool("pgbench", true).args(["-i", "-s", "2"]))?;
         let mut round = 0;
         while !soak.is_over() {
             let seconds = PGBENCH_SECONDS.min(soak.seconds).to_string();
@@ -60,10 +61,10 @@ impl Database {
             let words = ["-c", "4", "-j", "2", "-l", "-n", "-T", &seconds, "--random-seed", &seed];
             // By its process alone it has the name of an older log now and then, and replaces that.
             let prefix = format!("--log-prefix={LOG_PREFIX}{round}");
-            said(tool("pgbench", true).args(words).arg(prefix))?;
+            call(tool("pgbench", true).args(words).arg(prefix))?;
             round += 1;
         }
-        let sums = said(tool("psql", true).args(["-At", "-c", SUMS]))?;
+        let sums = call(tool("psql", true).args(["-At", "-c", SUMS]))?;
         let sums: Vec<i64> = sums.trim().split('|').filter_map(|sum| sum.parse().ok()).collect();
         let &[accounts, tellers, branches, moved, transactions] = &sums[..] else {
             return Err(format!("PostgreSQL: no sums: {sums:?}"));
@@ -76,7 +77,7 @@ impl Database {
             return Err(format!("pgbench logged {logged} of {transactions} transactions"));
         }
         server.end()?;
-        said(tool("pg_checksums", true).arg("--check"))?;
+        call(tool("pg_checksums", true).arg("--check"))?;
         Ok(Database { transactions: transactions.unsigned_abs() })
     }
 }
@@ -177,14 +178,14 @@ impl Batch {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir(&folder).map_err(failed)?;
         let source = crate::project::root().join("programs/java/RecordCopy.java");
-        said(soak.plain("javac", &folder).args(["-d", "."]).arg(source))?;
+        call(soak.plain("javac", &folder).args(["-d", "."]).arg(source))?;
         let bytes: Vec<u8> = (0..BATCH_BYTES).map(|at| (at / 7 + at / 200) as u8).collect();
         fs::write(folder.join("in"), &bytes).map_err(failed)?;
         let mut copies = 0;
         while !soak.is_over() {
             let way = if copies % 2 == 0 { "stream" } else { "random" };
             let words = ["-XX:+UseSerialGC", "-cp", ".", "RecordCopy", way, "in", "out"];
-            said(soak.buffered("java", &folder).args(words))?;
+            call(soak.buffered("java", &folder).args(words))?;
             if fs::read(folder.join("out")).map_err(failed)? != bytes {
                 return Err(format!("copy {copies} in Java differs"));
             }
@@ -291,19 +292,4 @@ fn quietly(command: &mut Command, output: &Path) -> Result<Child, String> {
     let errors = errors.map_err(|error| format!("{}: {error}", output.display()))?;
     let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
     child.map_err(|error| format!("{command:?}: {error}"))
-}
-
-/// Runs a program, which must end well. Returns what it said.
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    match output.status.success() {
-        true => Ok(text),
-        false => Err(format!(
-            "{command:?}: {}: {text}{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )),
-    }
 }
