@@ -9,9 +9,9 @@
 //! of root's finishes it, no matter which test began it. So root's tests begin in a mount namespace of their
 //! own, where both are empty, and another build beside them, or a `run` by hand, is not in their way.
 //!
-//! A test program that says `use test_start as _;` has all of this set before its `main`, and so
-//! before any test and any other thread, and hands it on to everything that it starts. `cargo xtask`
-//! does not: started with nohup, it outlives its terminal as anyone would expect.
+//! A test program that says `use test_start as _;`, or what it uses of it, has all of this set before its
+//! `main`, and so before any test and any other thread, and hands it on to everything that it starts. `cargo
+//! xtask` does not: started with nohup, it outlives its terminal as anyone would expect.
 //!
 //! `runs` is what tests do with commands.
 
