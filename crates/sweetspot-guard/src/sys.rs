@@ -286,7 +286,8 @@ fn file_system(file: impl AsFd) -> io::Result<libc::statfs64> {
 /// nobody tells.
 pub(crate) fn is_served(file: impl AsFd) -> bool {
     let device = status_at_hand(file.as_fd().as_raw_fd()).map_or(0, |found| found.device);
-    file_system(file).map_or(true, |found| file_systems::is_served(found.f_type as u64, libc::major(device)))
+    file_system(file)
+        .map_or(true, |found| file_systems::is_served(found.f_type as u64, libc::major(device)))
 }
 
 /// Bytes that are free for this user on the file system of `file`.

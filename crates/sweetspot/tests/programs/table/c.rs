@@ -1088,8 +1088,8 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "the offset behind what was appended for a quiet program",
         build: &[C("appended"), C("confined")],
-        command: "$RUN $BIN/c/appended; $BIN/c/confined allow $RUN $BIN/c/appended; \
-                  $BIN/c/confined copy $RUN $BIN/c/appended read",
+        command: "$BIN/c/confined allow $RUN $BIN/c/appended; $BIN/c/confined copy $RUN $BIN/c/appended read",
+        long: true,
         not_predicted: TIMING,
         ..DEFAULT
     },
