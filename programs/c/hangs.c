@@ -282,7 +282,7 @@ static void newer(const char *path, int to) {
     /* While the server is at a write it answers nobody. */
     double begun = now();
     stat(path, &found);
-    say("%s: %ld\n", now() - begun < 0.2 ? "in order" : "before what it follows from", (long)found.st_size);
+    say("%s: %ld\n", now() - begun < 0.4 ? "in order" : "before what it follows from", (long)found.st_size);
     end(child);
 }
 

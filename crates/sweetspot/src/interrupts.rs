@@ -53,7 +53,7 @@ impl Asked {
     }
 }
 
-/// The end is the next run's, or at once.
+/// The first signal ends the work after the current run, the second one at once.
 pub struct Interrupts {
     /// Set by the first one: the current run is to be the last.
     pub asked: Arc<AtomicBool>,

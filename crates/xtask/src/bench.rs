@@ -50,8 +50,8 @@ pub enum Question {
     Noise {
         #[arg(value_name = "FILE.json")]
         file: PathBuf,
-        #[arg(default_value_t = 1500)]
-        runs: usize,
+        #[arg(default_value_t = 1500, value_parser = clap::value_parser!(u64).range(3..))]
+        runs: u64,
     },
     /// Compare a command with itself, as the benchmarks are compared; fails where it is said to differ more often
     /// than 5 % of the time

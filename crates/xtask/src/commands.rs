@@ -25,9 +25,9 @@ pub fn ends_with_us(command: &mut Command) -> &mut Command {
 /// It cannot be started, or did not end well.
 pub fn call(command: &mut Command) -> Result<String, String> {
     const SHOWN_MAX: usize = 40;
-    let program = command.get_program().to_string_lossy().into_owned();
+    let shown = format!("{command:?}");
     command.stdin(Stdio::null());
-    let output = ends_with_us(command).output().map_err(|error| format!("{program}: {error}"))?;
+    let output = ends_with_us(command).output().map_err(|error| format!("{shown}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
@@ -35,7 +35,7 @@ pub fn call(command: &mut Command) -> Result<String, String> {
     let said = String::from_utf8_lossy(&said).into_owned();
     let lines: Vec<&str> = said.lines().collect();
     let last = &lines[lines.len().saturating_sub(SHOWN_MAX)..];
-    Err(format!("{program} ended with {}:\n{}", output.status, last.join("\n")))
+    Err(format!("{shown} ended with {}:\n{}", output.status, last.join("\n")))
 }
 
 /// Takes away what the environment tells `run` and the library.

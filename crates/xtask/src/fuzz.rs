@@ -101,10 +101,10 @@ enum Fuzzer {
 
 #[derive(Debug, Args)]
 struct Failing {
-    /// Each call of that number
+    /// Only every so many-th call fails
     #[arg(long, default_value_t = 1)]
     every: u64,
-    /// The first that fails
+    /// The first that fails; else the seed says which of the first `--every`
     #[arg(long)]
     from: Option<u64>,
 }
@@ -112,6 +112,11 @@ struct Failing {
 /// Fuzzes; returns the closing line.
 pub fn run(settings: &Settings) -> Result<String, String> {
     let seed = settings.seed;
+    let has_own_folders =
+        matches!(settings.fuzzer, Fuzzer::Storm { .. } | Fuzzer::Soak { .. } | Fuzzer::Library { .. });
+    if has_own_folders && settings.on.is_some() {
+        return Err("storm, soak and library know no --on".to_owned());
+    }
     println!("seed {seed}");
     let kit = || match &settings.on {
         Some(kind) => Kit::build()?.on(kind),
@@ -128,11 +133,6 @@ pub fn run(settings: &Settings) -> Result<String, String> {
         Fuzzer::Order { rounds } => order::run(kit()?, *rounds, seed),
         Fuzzer::Fail(failing) => fail::run(kit()?, &which(failing), seed),
         Fuzzer::Full(failing) => fail::run_full(kit()?, &which(failing), seed),
-        Fuzzer::Storm { .. } | Fuzzer::Soak { .. } | Fuzzer::Library { .. }
-            if settings.on.is_some() =>
-        {
-            Err("it knows no --on".to_owned())
-        }
         Fuzzer::Storm { seconds } => storm::run(kit()?, *seconds, seed),
         Fuzzer::Soak { seconds } => soak::run(kit()?, *seconds, seed),
         Fuzzer::Library { seconds } => library::run(*seconds, seed),

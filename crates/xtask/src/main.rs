@@ -62,7 +62,7 @@ enum Task {
     Packages {
         /// What `cargo xtask test` does: a development build of this machine only; of the other machine, that
         /// everything compiles for it, and that its library can be loaded
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["machines", "profile", "folder"])]
         quick: bool,
         #[command(flatten)]
         settings: package::Settings,
@@ -85,7 +85,8 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(wrong) => {
-            eprintln!("xtask {}: {wrong}", std::env::args().nth(1).unwrap_or_default());
+            let words = std::env::args().skip(1).take(2).filter(|word| !word.starts_with('-'));
+            eprintln!("xtask {}: {wrong}", words.collect::<Vec<_>>().join(" "));
             ExitCode::FAILURE
         }
     }
@@ -96,7 +97,8 @@ fn perform(task: Task) -> Result<bool, Box<dyn Error>> {
     let show = |path: PathBuf| println!("{}", path.display());
     Ok(match task {
         Task::Setup => needs::install(),
-        Task::Test { filter } => test::run(&filter),
+        // As it was typed: a leading `--` is `cargo test`'s.
+        Task::Test { .. } => test::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         Task::Msrv => test::oldest_compiler(),
         Task::Fuzz(settings) => {
             println!("{}", fuzz::run(&settings)?);
@@ -139,7 +141,21 @@ fn what_can_be_typed_is_well_formed() {
         let typed = ["xtask"].into_iter().chain(words.split(' '));
         assert!(Task::try_parse_from(typed).is_ok(), "{words}");
     }
-    for words in ["fuzz kill --limit 7", "matrix sid", "bench languages --quick --record"] {
+    let typed = |words: &str| Task::try_parse_from(["xtask"].into_iter().chain(words.split(' ')));
+    let fuzzed = typed("fuzz kill --kills 7 --slower 2 --seed 9 --on tmpfs");
+    let expected = "Kill { kills: 7, slower: 2 }";
+    assert!(matches!(fuzzed, Ok(Task::Fuzz(settings))
+        if settings.seed == 9 && format!("{settings:?}").contains(expected)));
+    let conformed = typed("conformance --sizes 1,64K --only fsx");
+    assert!(matches!(conformed, Ok(Task::Conformance(settings))
+        if format!("{settings:?}").contains(r#"["1", "64K"]"#)));
+    for words in [
+        "fuzz kill --limit 7",
+        "matrix sid",
+        "bench languages --quick --record",
+        "bench noise series.json 2",
+        "packages --quick --dir packages",
+    ] {
         let typed = ["xtask"].into_iter().chain(words.split(' '));
         assert!(Task::try_parse_from(typed).is_err(), "{words}");
     }

@@ -198,7 +198,11 @@ fn signalled(place: &Place, script: &str, ignored: &str, signal: Signal) -> Outp
     let mut command = Command::new("sh");
     command.args(["-c", &format!("trap '' {ignored}; exec \"$@\""), "sh"]);
     command.arg(verify.get_program()).args(verify.get_args()).current_dir(place.work());
-    command.envs(verify.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    verify.get_envs().for_each(|(name, value)| match value {
+        Some(value) => drop(command.env(name, value)),
+        None => drop(command.env_remove(name)),
+    });
+    command.stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let is_there = || fs::read_dir(&disk).unwrap().next().is_some();
     let started = Instant::now();

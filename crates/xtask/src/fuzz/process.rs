@@ -68,7 +68,7 @@ pub fn bounded(
         fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))
     };
     command.stdout(create(&outputs[0])?).stderr(create(&outputs[1])?);
-    let child = command.process_group(0).spawn();
+    let child = ends_with_us(command.process_group(0)).spawn();
     let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
     // What it was given is no longer ours.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -66,7 +66,9 @@ fn storm(kit: &Kit, folder: &Path, size: &str, life: Duration, seed: u64) -> Res
     let [out, errors] = ["said", "errors"].map(|name| folder.join(name));
     let ended = bounded(&mut command, [out.clone(), errors.clone()], life + LATE_MAX)?;
     let status = ended.ok_or("it did not end: a deadlock?")?;
-    let [said, errors] = [out, errors].map(|path| fs::read_to_string(path).unwrap_or_default());
+    let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    let [said, errors] = [read(&out)?, read(&errors)?];
+    let [said, errors] = [said, errors].map(|text| String::from_utf8_lossy(&text).into_owned());
     if !status.success() || !errors.is_empty() {
         return Err(format!("{status}: {said}{errors}"));
     }

@@ -196,8 +196,12 @@ impl Inside {
                 .current_dir(&user);
             command
         };
-        std::fs::write(SCOPE, "1").map_err(|error| format!("{SCOPE}: {error}"))?;
-        let (native, left) = self.counts(shell, "dd if=in bs=200 status=none > out")?;
+        let before = std::fs::read(SCOPE).map_err(|error| format!("{SCOPE}: {error}"))?;
+        let set = |scope: &[u8]| {
+            std::fs::write(SCOPE, scope).map_err(|error| format!("{SCOPE}: {error}"))
+        };
+        set(b"1")?;
+        let counts = self.counts(shell, "dd if=in bs=200 status=none > out");
         let program = self.folder.join("c/tracer").display().to_string();
         let words = |run: &str| {
             let each = format!("{run} {program} $way > $way; tail -n 1 $way");
@@ -205,8 +209,9 @@ impl Inside {
             call(shell().args(["-c", &all]))
         };
         let run = format!("{} run --", self.folder.join("sweetspot").display());
-        let (expected, found) = (words("")?, words(&run)?);
-        std::fs::write(SCOPE, "0").map_err(|error| format!("{SCOPE}: {error}"))?;
+        let said = (words(""), words(&run));
+        set(&before)?;
+        let ((native, left), expected, found) = (counts?, said.0?, said.1?);
         let said = expected.replace('\n', ", ");
         let says = format!("dd > out {native} -> {left}; who may: {said}");
         // Else this system does not ask who was named.
