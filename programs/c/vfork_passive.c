@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { RECORD = 16, RECORDS = 3000, TURNS = 20 };
+enum { RECORD = 16, RECORDS = 3000, TURNS = 6 };
 
 static sigjmp_buf back;
 

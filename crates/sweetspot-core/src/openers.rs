@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 /// Places in the table.
 const PLACES: usize = 2048;
 
-/// By file: {which file: high 32, opener: low 32}, and [`LOOKED`]; 0: nobody is known to have opened one.
+/// By file: {which file: high 32, opener: low 32}, and `LOOKED`; 0: nobody is known to have opened one.
 #[repr(C)]
 pub struct Openers {
     places: [AtomicU64; PLACES],

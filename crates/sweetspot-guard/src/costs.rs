@@ -153,7 +153,8 @@ pub fn prepare(states: &[PathBuf]) {
 fn find(states: &[PathBuf], boot: u64) -> Option<Vec<Known>> {
     let read = |folder: PathBuf| own_file::read(&folder.join(NAME), 0o022, BYTES_MAX);
     // What is cut is malformed.
-    Here::new(boot).ok()?.read(&folders(states).find_map(read)?)
+    let text = folders(states).find_map(read)?;
+    Here::new(boot).ok()?.read(&text)
 }
 
 /// Puts what earlier runs have learned into a new ledger.

@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::S
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry};
+use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry, FLAG_TRACER};
 
 use self::deaths::{Watch, Watched};
 use self::handles::Handles;
@@ -142,6 +142,7 @@ fn prepare(
         program_pidfd,
     )?;
     guard.make_entries(ENTRIES_FIRST)?;
+    guard.note_tracer();
     sys::own_until_death(&guard.ledger.header.guard)?;
     Ok(guard)
 }
@@ -219,6 +220,14 @@ impl Guard {
     fn lock_watch(&self) -> std::sync::MutexGuard<'_, Watch> {
         // A panic ends the process, so nobody ever sees a poisoned lock.
         self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Notes whether who copies descriptors must be named by whose they are. Here, as no program waits for it, and
+    /// nobody asks before there is a guard.
+    fn note_tracer(&self) {
+        if identity::names_its_tracer() {
+            self.ledger.header.flags.fetch_or(FLAG_TRACER, SeqCst);
+        }
     }
 
     /// Whether enough descriptors are left beside one that was just opened: the kernel gives the lowest number.

@@ -383,8 +383,7 @@ pub(crate) fn fill(
     header.flags.store(
         flag(settings.summary, FLAG_SUMMARY)
             | flag(settings.guard && has_write_buffers && filters != Filters::Refuse, FLAG_GUARD)
-            | flag(settings.stdio, FLAG_STDIO)
-            | flag(identity::names_its_tracer(), FLAG_TRACER),
+            | flag(settings.stdio, FLAG_STDIO),
         Relaxed,
     );
     // The guard looks how much memory there is.

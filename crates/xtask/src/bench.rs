@@ -94,7 +94,9 @@ pub fn answer(question: &Question) -> Result<bool, Box<dyn Error>> {
         Question::Predict { record, dir, scale } => {
             println!("{}", predict::predict_all(record, dir, scale)?);
         }
-        Question::Noise { file, runs } => println!("{}", noise::record_series(file, *runs)?),
+        Question::Noise { file, runs } => {
+            println!("{}", noise::record_series(file, *runs as usize)?)
+        }
         Question::Null { times, other: None } => return Ok(noise::null(*times)?),
         Question::Null { other: Some(Other::Questions(times)), .. } => {
             return Ok(noise::null_of_questions(*times)?);

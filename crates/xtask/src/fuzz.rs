@@ -112,8 +112,10 @@ struct Failing {
 /// Fuzzes; returns the closing line.
 pub fn run(settings: &Settings) -> Result<String, String> {
     let seed = settings.seed;
-    let has_own_folders =
-        matches!(settings.fuzzer, Fuzzer::Storm { .. } | Fuzzer::Soak { .. } | Fuzzer::Library { .. });
+    let has_own_folders = matches!(
+        settings.fuzzer,
+        Fuzzer::Storm { .. } | Fuzzer::Soak { .. } | Fuzzer::Library { .. }
+    );
     if has_own_folders && settings.on.is_some() {
         return Err("storm, soak and library know no --on".to_owned());
     }

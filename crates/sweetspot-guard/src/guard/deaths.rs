@@ -290,14 +290,12 @@ impl Guard {
         let has_slot = dead.slot != 0 && dead.is_in(slot);
         let dead = Dead { id, watched: dead, has_slot };
         // What was taken of it is the guard's until it is given back.
-        let entries = self.ledger.entries();
-        let is_its_own = |index: usize| self.is_left_by(&dead, index, &entries[index]);
-        if self.reapers.put_behind_rest(Job::Finish(id), is_its_own) {
+        if has_slot && self.reapers.put_behind_rest(Job::Finish(id), dead.watched.slot) {
             return false;
         }
         let mut left: Vec<(u64, usize, &Entry)> = self
             .entries()
-            .filter(|(index, entry)| self.is_left_by(&dead, *index, entry))
+            .filter(|(index, entry)| self.is_left_by(&dead, *index, entry) && !is_stuck(entry))
             .map(|(index, entry)| (entry.order.load(SeqCst), index, entry))
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
@@ -305,19 +303,21 @@ impl Guard {
         let mut is_all = true;
         let device_of = |index: usize| self.held[index].device.load(SeqCst);
         for (_, index, entry) in left {
+            let held_back = || self.reapers.hold_back(device_of(index), Job::Finish(id));
             match self.finish_entry(&dead, index, entry, &mut looked) {
-                Ok(()) => {}
-                Err(Later::Hung) if self.reapers.hold_back(device_of(index), Job::Finish(id)) => {
-                    return false;
+                Ok(()) => continue,
+                Err(Later::Hung) if !held_back() => {
+                    is_all = false;
+                    continue;
                 }
-                Err(Later::Hung) => is_all = false,
                 Err(Later::Replaced) => return false,
-                Err(Later::Slow) => {
-                    self.lock_watch().looked.insert(id, looked);
-                    self.put_off(Job::Finish(id));
-                    return false;
-                }
+                Err(Later::Hung) => {}
+                Err(Later::Slow) => self.put_off(Job::Finish(id)),
             }
+            self.lock_watch().looked.insert(id, looked);
+            // Also so that it is looked in time what was held back for long enough.
+            self.poke();
+            return false;
         }
         if has_slot && is_all {
             self.clear_slot(slot, dead.watched.pid);
@@ -475,31 +475,10 @@ impl Guard {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, AtomicU64};
-
-    use super::*;
-
-    #[test]
-    fn a_process_that_has_the_number_of_a_dead_one_is_another_one() {
-        let own = identity::process_stat(std::process::id()).unwrap().start_ticks;
-        let slot = |ready: u32, ticks: u64| Slot {
-            pid: AtomicU32::new(std::process::id()),
-            ready: AtomicU32::new(ready),
-            start_ticks: AtomicU64::new(ticks),
-            pid_namespace: AtomicU64::new(0),
-            done: AtomicU32::new(0),
-            waiting: AtomicU32::new(0),
-            unseen: AtomicU32::new(0),
-            is_late: AtomicU32::new(0),
-        };
-        let watched = |start_ticks| Watched { pid: std::process::id(), slot: 1, start_ticks };
-        assert!(watched(own).is_in(&slot(1, own)));
-        assert!(!watched(own - 1).is_in(&slot(1, own)), "it has the slot of one that has ended");
-        // What a slot had before is not its own.
-        assert!(!watched(own - 1).is_in(&slot(0, own - 1)), "it has just claimed that");
-        assert!(watched(own).is_in(&slot(0, 0)));
-        assert!(!Watched { pid: 0, ..watched(own) }.is_in(&slot(1, own)));
-    }
+/// Whether what waits could neither be written nor saved, and nobody's slot says whose it is any more.
+fn is_stuck(entry: &Entry) -> bool {
+    waiting_of(entry.word.load(SeqCst)) > 0 && entry.slot.load(SeqCst) == 0
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,8 @@ pub(super) struct Taking {
     /// Written, or not: they are given back together.
     done: Vec<(usize, u64, Written)>,
     apart: Apart,
+    /// The slot of the process.
+    pub(super) slot: u32,
 }
 
 impl Taking {
@@ -38,11 +40,6 @@ impl Taking {
             entries[*index].word.load(SeqCst) == owned_by(*word, Owner::Guard)
         };
         std::iter::from_fn(|| self.left.pop_front()).find(is_taken)
-    }
-
-    /// The entry that is written next.
-    pub(super) fn next(&self) -> Option<usize> {
-        self.left.front().map(|(index, _)| *index)
     }
 }
 
@@ -93,9 +90,9 @@ impl Guard {
     /// or nothing, so that what others see is what the program had written at one moment. What lies on a file system that
     /// hangs is not seen by anyone, and waits.
     pub(super) fn take(&self, take: &quiet::Take) {
-        let slot_of = |index: usize| self.ledger.entries()[index].slot.load(SeqCst);
-        let slot = take.first().map(|(index, _)| slot_of(*index));
-        if self.reapers.has_put_off(|index| Some(slot_of(index)) == slot) {
+        let slot_of = |(index, _): &(usize, u64)| self.ledger.entries()[*index].slot.load(SeqCst);
+        let slot = take.first().map_or(0, slot_of);
+        if self.reapers.has_put_off(slot) {
             // What it has written before comes first; anyone who asked asks again.
             return;
         }
@@ -125,7 +122,7 @@ impl Guard {
         let last = taken.last().map_or(0, |(entry, ..)| entry.written_ns.load(SeqCst));
         let apart = Apart::new(taken.len() as u64, last);
         let left = taken.iter().map(|(_, index, word)| (*index, *word)).collect();
-        self.go_on(Taking { left, done: Vec::new(), apart });
+        self.go_on(Taking { left, done: Vec::new(), apart, slot });
     }
 
     /// Writes the rest of what was taken, and gives all of it back.

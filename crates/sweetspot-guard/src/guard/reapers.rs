@@ -68,9 +68,9 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// Whether it is the rest of a take that has such an entry next.
-    fn is_rest(&self, is_it: impl Fn(usize) -> bool) -> bool {
-        matches!(self, Job::GoOn(taking) if taking.next().is_some_and(is_it))
+    /// Whether it is the rest of what was taken of the process in this slot.
+    fn is_rest(&self, slot: u32) -> bool {
+        matches!(self, Job::GoOn(taking) if taking.slot == slot)
     }
 }
 
@@ -192,15 +192,15 @@ impl Reapers {
         job.map(|job| (job, state.was_put_off))
     }
 
-    /// Whether the rest of a take was put off, or is held back, that has an entry like this next.
-    pub(super) fn has_put_off(&self, is_it: impl Fn(usize) -> bool) -> bool {
-        self.lock().waiting().any(|jobs| jobs.iter().any(|job| job.is_rest(&is_it)))
+    /// Whether the rest of what was taken of the process in a slot was put off, or is held back.
+    pub(super) fn has_put_off(&self, slot: u32) -> bool {
+        self.lock().waiting().any(|jobs| jobs.iter().any(|job| job.is_rest(slot)))
     }
 
-    /// Puts a job behind the rest of a take that was put off, or is held back, if there is one of such an entry.
-    pub(super) fn put_behind_rest(&self, job: Job, is_it: impl Fn(usize) -> bool) -> bool {
+    /// Puts a job behind that, if there is any.
+    pub(super) fn put_behind_rest(&self, job: Job, slot: u32) -> bool {
         let mut state = self.lock();
-        let has_rest = |jobs: &&mut VecDeque<Job>| jobs.iter().any(|job| job.is_rest(&is_it));
+        let has_rest = |jobs: &&mut VecDeque<Job>| jobs.iter().any(|job| job.is_rest(slot));
         let jobs = state.waiting().find(has_rest);
         jobs.map(|jobs| jobs.push_back(job)).is_some()
     }

@@ -100,6 +100,9 @@ impl Guard {
     pub(super) fn close_late(&self, index: usize) {
         let held = &self.held[index];
         let device = held.device.load(SeqCst);
+        if self.reapers.comes_later(device) {
+            return self.put_off(Job::Close(index));
+        }
         let is_entered = self.enter((Some(index), device), Waiter::Asked(index), || None);
         if is_entered {
             let handle = held.handle.swap(0, SeqCst);

@@ -63,6 +63,9 @@ pub fn after_fork(child: i32) {
         others::goes_on_unseen();
     }
     lock::fork_ends(child == 0);
+    if child == 0 {
+        spawns::forget_all();
+    }
     if passive() {
         return;
     }
@@ -71,7 +74,6 @@ pub fn after_fork(child: i32) {
         file::release_all_locks();
         put_off::forget();
         pool::release_lock();
-        spawns::forget_all();
     }
     // What another thread opened meanwhile is shared too.
     quiesce_all(Sharing::All, Some(Why::Shared));

@@ -1,6 +1,7 @@
 //! Processes: waiting for them, signals, ptrace.
 #![allow(unsafe_code)]
 
+use crate::commands::ends_with_us;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -66,9 +66,9 @@ fn is_alive(guard: u32) -> bool {
     (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
 }
 
-/// How long a guard that is stopped may have what it took of a file, in milliseconds; or one that runs on and on. It has
-/// at most what fits into the buffers of a process: else only file systems keep it that long, and then it sleeps.
-const TAKEN_MS_MAX: u64 = 1000;
+/// How long a guard that is stopped may have what it took of a file, in milliseconds, twice; or one that runs on and on. It
+/// has at most what fits into the buffers of a process: else only file systems keep it that long, and then it sleeps.
+const TAKEN_MS_MAX: u64 = 500;
 
 /// How long is waited between two looks at whether it still lives.
 const TAKEN_LOOK_MS: u64 = 50;
@@ -79,7 +79,7 @@ const TAKEN_LOOK_MS: u64 = 50;
 /// several files together.
 pub fn wait_until_given_back(entry: &Entry) {
     let Some(ledger) = ledger::ledger() else { return };
-    let mut patience = Patience::new(TAKEN_MS_MAX);
+    let (mut patience, mut suspect) = (Patience::new(TAKEN_MS_MAX), None);
     let guard = guard_thread(ledger);
     let writer = || if ledger::knows_processes() { entry.taker.load(SeqCst) } else { 0 };
     let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
@@ -90,9 +90,16 @@ pub fn wait_until_given_back(entry: &Entry) {
         }
         // The thread that writes, not the one that answers: a slow server is no stop.
         let writer = writer();
-        if !patience.lasts(writer) && !patience::sleeps(writer) {
+        if patience.lasts(writer) {
+            continue;
+        }
+        let is_idle = !patience::sleeps(writer);
+        if is_idle && suspect == Some(writer) {
             kill_guard(ledger);
         }
+        // A thread that has ended may have handed over to another one just now.
+        suspect = is_idle.then_some(writer);
+        patience = Patience::new(TAKEN_MS_MAX);
     }
     // In the middle of a write a thread ends with that write, which may take as long as one of this process' own.
     while is_taken() && may_still_write(guard, writer()) {
@@ -261,6 +268,7 @@ pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
         if slot.pid.load(Relaxed) == 0
             && slot.pid.compare_exchange(0, process, SeqCst, Relaxed).is_ok()
         {
+            slot.is_late.store(0, Relaxed);
             slot.start_ticks.store(start_ticks, Relaxed);
             slot.pid_namespace.store(namespace, Relaxed);
             slot.ready.store(1, Release);

@@ -121,14 +121,7 @@ impl Object {
             return self.segments_elsewhere();
         }
         // SAFETY: they are in the page that begins with the header.
-        let segments: &[Elf64_Phdr] = unsafe {
-            core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count)
-        };
-        // Or another object's that lies there.
-        let is_its = |segment: &Elf64_Phdr| {
-            segment.p_type == libc::PT_DYNAMIC && self.addresses(segment).start == self.dynamic
-        };
-        if segments.iter().any(is_its) { segments } else { self.segments_elsewhere() }
+        unsafe { core::slice::from_raw_parts((base + header.e_phoff as usize) as *const _, count) }
     }
 
     /// The parts of it that are in memory.

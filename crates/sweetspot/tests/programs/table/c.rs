@@ -458,6 +458,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("ends_well")],
         command: "$RUN $BIN/c/ends_well",
         not_predicted: TIMING,
+        long: true,
         ..DEFAULT
     },
     Case {
@@ -466,6 +467,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("limited_beside")],
         command: "$RUN $BIN/c/limited_beside",
         not_predicted: TIMING,
+        long: true,
         ..DEFAULT
     },
     Case {

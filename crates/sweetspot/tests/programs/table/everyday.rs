@@ -26,6 +26,7 @@ pub const SHELL: &[Case] = &[
         group: "shell",
         name: "beside a job that computes",
         command: "$RUN sh $SRC/shell/beside-a-job.sh",
+        long: true,
         ..DEFAULT
     },
     Case {
