@@ -300,14 +300,18 @@ impl Guard {
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
         let mut looked = self.lock_watch().looked.remove(&id).unwrap_or_default();
-        let mut is_all = true;
-        let device_of = |index: usize| self.held[index].device.load(SeqCst);
+        let mut hung = Vec::new();
         for (_, index, entry) in left {
-            let held_back = || self.reapers.hold_back(device_of(index), Job::Finish(id));
+            let device = self.held[index].device.load(SeqCst);
+            if hung.contains(&device) {
+                // It may go on by now, but what is older comes first.
+                continue;
+            }
+            let held_back = || self.reapers.hold_back(device, Job::Finish(id));
             match self.finish_entry(&dead, index, entry, &mut looked) {
                 Ok(()) => continue,
                 Err(Later::Hung) if !held_back() => {
-                    is_all = false;
+                    hung.push(device);
                     continue;
                 }
                 Err(Later::Replaced) => return false,
@@ -319,7 +323,10 @@ impl Guard {
             self.poke();
             return false;
         }
-        if has_slot && is_all {
+        let is_all = hung.is_empty();
+        if !is_all {
+            self.lock_watch().looked.insert(id, looked);
+        } else if has_slot {
             self.clear_slot(slot, dead.watched.pid);
         }
         // The handles thread frees what was given up.

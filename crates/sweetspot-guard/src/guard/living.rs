@@ -91,7 +91,8 @@ impl Guard {
     /// hangs is not seen by anyone, and waits.
     pub(super) fn take(&self, take: &quiet::Take) {
         let slot_of = |(index, _): &(usize, u64)| self.ledger.entries()[*index].slot.load(SeqCst);
-        let slot = take.first().map_or(0, slot_of);
+        // What waits is not freed meanwhile.
+        let slot = take.iter().find(|(_, word)| length_of(*word) > 0).map_or(0, slot_of);
         if self.reapers.has_put_off(slot) {
             // What it has written before comes first; anyone who asked asks again.
             return;

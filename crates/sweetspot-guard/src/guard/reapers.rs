@@ -384,9 +384,14 @@ impl Guard {
 
     /// The file system that has kept this thread goes on, and what waits for it is done.
     pub(super) fn let_go_on(&self, device: u64, _: Replaced) {
-        let Some(hung) = self.reapers.lock().hung.remove(&device) else { return };
-        let dead = hung.dead.into_iter().map(Job::Finish);
-        self.hand_over(hung.held_back.into_iter().chain(dead));
+        let mut state = self.reapers.lock();
+        let Some(mut hung) = state.hung.remove(&device) else { return };
+        // First, as what was taken is the guard's until it is given back.
+        hung.held_back.append(&mut state.due);
+        state.due = hung.held_back;
+        state.due.extend(hung.dead.into_iter().map(Job::Finish));
+        drop(state);
+        self.due_event.iter().for_each(sys::Event::raise);
         for index in hung.asked {
             self.ask_again(index);
         }

@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::concerns::{self, COMPANY};
 use super::dirty::release_point;
-use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
+use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive, set_under_seccomp};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
 use super::{
@@ -53,6 +53,9 @@ pub fn after_fork(child: i32) {
         set_has_threads(false);
         aside::forget_copies();
         if spawns::is_spawned_child() {
+            if spawns::is_filtered() {
+                set_under_seccomp();
+            }
             // The child of a vfork has forked: what is kept here is of its parent's parent.
             set_passive(PASSIVE_FOR_GOOD);
         }

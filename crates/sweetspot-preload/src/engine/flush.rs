@@ -100,7 +100,7 @@ fn note_written(file: &OpenFile) {
 /// The guard has appended by a description of its own: the offset of this one is where that ended, as after a write.
 fn follow_end(file: &OpenFile, entry: &Entry) {
     let (ended, fd) = (entry.ended.swap(0, Relaxed), file.fd.load(Relaxed));
-    if ended != 0 && status_if_of(fd, file).is_some() {
+    if ended != 0 && !is_another(fd, sys::status(fd).as_ref(), file) {
         sys::seek(fd, ended as i64, libc::SEEK_SET);
     }
 }

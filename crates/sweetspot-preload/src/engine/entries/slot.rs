@@ -66,8 +66,8 @@ fn is_alive(guard: u32) -> bool {
     (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
 }
 
-/// How long a guard that is stopped may have what it took of a file, in milliseconds, twice; or one that runs on and on. It
-/// has at most what fits into the buffers of a process: else only file systems keep it that long, and then it sleeps.
+/// How long a guard that is stopped may have what it took of a file, in milliseconds, twice. (One that runs on and on is
+/// waited for as `Patience` has it, twice.) It has at most what fits into the buffers of a process: else only file systems keep it that long, and then it sleeps.
 const TAKEN_MS_MAX: u64 = 500;
 
 /// How long is waited between two looks at whether it still lives.
@@ -93,11 +93,12 @@ pub fn wait_until_given_back(entry: &Entry) {
         if patience.lasts(writer) {
             continue;
         }
-        let is_idle = !patience::sleeps(writer);
+        // A thread that has ended has handed over to another one, which comes to it.
+        let is_over = matches!(patience::state_of(writer), None | Some(b'Z' | b'X'));
+        let is_idle = !patience::sleeps(if is_over { guard } else { writer });
         if is_idle && suspect == Some(writer) {
             kill_guard(ledger);
         }
-        // A thread that has ended may have handed over to another one just now.
         suspect = is_idle.then_some(writer);
         patience = Patience::new(TAKEN_MS_MAX);
     }
