@@ -10,27 +10,15 @@
  *   outside          to a descriptor from outside, which others may share
  * A number behind the name: so many records are what waits then. */
 #include "log.h"
+#include "traced_call.h"
 #include <dirent.h>
 #include <signal.h>
-#include <stdint.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
 enum { RECORD = 16, FIRST = 700, MORE = 300, LARGE = 1000 };
-
-/* The kernel's ptrace_syscall_info, of which headers have different names. */
-struct call {
-    uint8_t kind, reserved[3];
-    uint32_t machine;
-    uint64_t instruction, stack;
-    union {
-        struct { uint64_t number, arguments[6]; } begins;
-        struct { int64_t answer; uint8_t is_error; } ends;
-    };
-};
-enum { GET_CALL = 0x420e, BEGINS = 1, ENDS = 2 };
 
 static long now_ms(void) {
     struct timespec now;

@@ -4,8 +4,8 @@
  *   writes NAME OTHER     writes by two descriptions of one file, and to another one
  *   kills COMMAND ...     runs a command, outside of the run, and kills it there; whether it ended in one of these ways */
 #include "log.h"
+#include "traced_call.h"
 #include <signal.h>
-#include <stdint.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,18 +14,6 @@
 
 /* What fits into a buffer of 64 KiB, of which a page is for the place in the first one. */
 enum { RECORD = 16, FIRST = 3, ROUNDS = 30, LARGE = 61440, MANY = 200 };
-
-/* The kernel's ptrace_syscall_info, of which headers have different names. */
-struct call {
-    uint8_t kind, reserved[3];
-    uint32_t machine;
-    uint64_t instruction, stack;
-    union {
-        struct { uint64_t number, arguments[6]; } begins;
-        struct { int64_t answer; uint8_t is_error; } ends;
-    };
-};
-enum { GET_CALL = 0x420e, BEGINS = 1, ENDS = 2 };
 
 static int kills(char **command) {
     pid_t child = fork();

@@ -127,6 +127,7 @@ fn perform(task: Task) -> Result<bool, Box<dyn Error>> {
 fn what_can_be_typed_is_well_formed() {
     use clap::CommandFactory;
     Task::command().debug_assert();
+    let typed = |words: &str| Task::try_parse_from(["xtask"].into_iter().chain(words.split(' ')));
     for words in [
         "test -p sweetspot --test cli",
         "fuzz kill --kills 7 --slower 2 --seed 9 --on tmpfs",
@@ -138,10 +139,8 @@ fn what_can_be_typed_is_well_formed() {
         "bench null 200",
         "bench languages --filter python --seed 7 --rounds 9",
     ] {
-        let typed = ["xtask"].into_iter().chain(words.split(' '));
-        assert!(Task::try_parse_from(typed).is_ok(), "{words}");
+        assert!(typed(words).is_ok(), "{words}");
     }
-    let typed = |words: &str| Task::try_parse_from(["xtask"].into_iter().chain(words.split(' ')));
     let fuzzed = typed("fuzz kill --kills 7 --slower 2 --seed 9 --on tmpfs");
     assert!(matches!(fuzzed, Ok(Task::Fuzz(settings))
         if ["seed: 9", "Kill { kills: 7, slower: 2 }"].iter().all(|part| format!("{settings:?}").contains(part))));
@@ -155,7 +154,6 @@ fn what_can_be_typed_is_well_formed() {
         "bench noise series.json 2",
         "packages --quick --dir packages",
     ] {
-        let typed = ["xtask"].into_iter().chain(words.split(' '));
-        assert!(Task::try_parse_from(typed).is_err(), "{words}");
+        assert!(typed(words).is_err(), "{words}");
     }
 }

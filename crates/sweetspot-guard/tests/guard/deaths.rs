@@ -2,13 +2,22 @@
 
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sweetspot_core::ledger::*;
 use sweetspot_core::pending::length_of;
 use sweetspot_guard::recover::{Fate, Mode, recover};
 
 use super::*;
+
+/// Writes a file until there is no more room.
+fn fill_up(path: &Path) {
+    let file = File::create(path).unwrap();
+    let mut at = 0;
+    while file.write_all_at(&[1; 4096], at).is_ok() {
+        at += 4096;
+    }
+}
 
 #[test]
 fn kill_9_loses_nothing_that_was_accepted() {
@@ -219,11 +228,7 @@ fn what_cannot_even_be_saved_stays_until_there_is_room() {
         file.write_all_at(b"before", 0).unwrap();
         let writer = client.ask(file, &path, 65536, Lie::None);
         writer.append(&pending);
-        let fill = File::create(&fill).unwrap();
-        let mut at = 0;
-        while fill.write_all_at(&[1; 4096], at).is_ok() {
-            at += 4096;
-        }
+        fill_up(&fill);
         // SAFETY: dies here.
         unsafe { libc::raise(libc::SIGKILL) };
     });
@@ -259,11 +264,7 @@ fn what_cannot_even_be_saved_is_nobodys_who_lives() {
         client.introduce(Lie::None);
         let writer = client.ask(open_new(&path), &path, 65536, Lie::None);
         writer.append(&[7; 60_000]);
-        let fill = File::create(&fill).unwrap();
-        let mut at = 0;
-        while fill.write_all_at(&[1; 4096], at).is_ok() {
-            at += 4096;
-        }
+        fill_up(&fill);
         // SAFETY: dies here.
         unsafe { libc::raise(libc::SIGKILL) };
     });

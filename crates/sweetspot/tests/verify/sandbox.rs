@@ -189,20 +189,25 @@ fn where_shared_memory_is_full_nothing_runs() {
     said(&output, 0, &["no room in /dev/shm", "status 2\n", "mine\n"]);
 }
 
+/// A command that a shell starts by this script, which has its words.
+fn by_shell(place: &Place, script: &str, command: &Command) -> Command {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
+    command.get_envs().for_each(|(name, value)| match value {
+        Some(value) => drop(shell.env(name, value)),
+        None => drop(shell.env_remove(name)),
+    });
+    shell.current_dir(place.work()).stdin(Stdio::null());
+    shell
+}
+
 /// Sends a signal somewhere between the first mount and the end of the first run, and waits for the end.
 fn signalled(place: &Place, script: &str, ignored: &str, signal: Signal) -> Output {
     let disk = place.folder.path().join("disk");
     fs::create_dir(&disk).unwrap();
     let options = ["--dir", &disk.display().to_string()];
     let verify = place.verify(&options, &["sh", "-c", script]);
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("trap '' {ignored}; exec \"$@\""), "sh"]);
-    command.arg(verify.get_program()).args(verify.get_args()).current_dir(place.work());
-    verify.get_envs().for_each(|(name, value)| match value {
-        Some(value) => drop(command.env(name, value)),
-        None => drop(command.env_remove(name)),
-    });
-    command.stdin(Stdio::null());
+    let mut command = by_shell(place, &format!("trap '' {ignored}; exec \"$@\""), &verify);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let is_there = || fs::read_dir(&disk).unwrap().next().is_some();
     let started = Instant::now();
@@ -354,14 +359,7 @@ fn what_the_command_would_inherit_is_refused() {
     let place = Place::new(User::Ours);
     let with = |redirection: &str, options: &[&str]| {
         let verify = place.verify(options, &["sh", "-c", "echo lost >&9; cat in.dat"]);
-        let mut command = Command::new("bash");
-        command.args(["-c", &format!("exec \"$@\" {redirection}"), "sh"]);
-        command.arg(verify.get_program()).args(verify.get_args()).current_dir(place.work());
-        verify.get_envs().for_each(|(name, value)| match value {
-            Some(value) => drop(command.env(name, value)),
-            None => drop(command.env_remove(name)),
-        });
-        command.stdin(Stdio::null()).output().unwrap()
+        by_shell(&place, &format!("exec \"$@\" {redirection}"), &verify).output().unwrap()
     };
     for (redirection, name) in [("9>>old.dat", "old.dat"), ("9<in.dat", "in.dat"), ("9<.", "work")]
     {
