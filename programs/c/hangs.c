@@ -18,6 +18,7 @@
 
 enum { RECORD = 100, RECORDS = 1000, PAUSE = 5000, PAGE = 4096, LATE_SECONDS = 10, MOMENT_US = 2500000 };
 enum { FILES = 100, SOME = 300, MANY = 10000, SLOW_US = 40000, ORDER_US = 700000 };
+static const double WRITTEN_CPU_SECONDS = 0.15;
 
 static int device;
 static size_t sizes[FILES + 2];
@@ -100,10 +101,14 @@ static _Noreturn void serve(const char *folder) {
     }
 }
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+static double time_of(clockid_t clock) {
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static double now(void) {
+    return time_of(CLOCK_MONOTONIC);
 }
 
 static void put(int fd, int records) {
@@ -158,9 +163,17 @@ static void await_begun(const char *path) {
     usleep(300000);
 }
 
+/* Until a writer has made all of its calls, however busy the machine is. It can say so by none itself, as that might
+ * make what waits arrive: it has used far more time than they take. */
+static void await_written(pid_t child) {
+    clockid_t clock;
+    if (clock_getcpuclockid(child, &clock)) cannot("clock");
+    while (time_of(clock) < WRITTEN_CPU_SECONDS) usleep(10000);
+}
+
 static void for_long(const char *path, int to) {
     pid_t on_it = writer(path, RECORDS, 1e9);
-    await_begun(path);
+    await_written(on_it);
     tell_server(to);
     /* What waits is due by now. */
     usleep(1200000);
@@ -169,7 +182,8 @@ static void for_long(const char *path, int to) {
     tell_size("living");
     end(living);
     pid_t dead = writer("dead", RECORDS, 1e9);
-    usleep(700000);
+    await_written(dead);
+    usleep(500000);
     end(dead);
     tell_size("dead");
     tell_server(to);
@@ -180,12 +194,13 @@ static void for_long(const char *path, int to) {
 static void a_moment(const char *path, int to) {
     int status = -1;
     pid_t on_it = writer(path, RECORDS, 1.5);
-    await_begun(path);
+    await_written(on_it);
     tell_server(to);
     /* By now it has waited for that write for so long as for nobody who does nothing. */
     usleep(1900000);
     pid_t dead = writer("dead", RECORDS, 1e9);
-    usleep(700000);
+    await_written(dead);
+    usleep(500000);
     end(dead);
     tell_size("dead");
     waitpid(on_it, &status, 0);
@@ -254,7 +269,7 @@ static void opens(const char *path, int to) {
     char byte;
     int ends[2];
     pid_t child = writer_of_two(path);
-    await_begun("first");
+    await_written(child);
     tell_server(to);
     usleep(2500000);
     double begun = now();
@@ -276,7 +291,7 @@ static void opens(const char *path, int to) {
 static void newer(const char *path, int to) {
     struct stat found = {0};
     pid_t child = writer_of_two(path);
-    await_begun("first");
+    await_written(child);
     tell_server(to);
     while (found.st_size < (RECORDS + 1) * RECORD) usleep(10000), stat("first", &found);
     /* While the server is at a write it answers nobody. */

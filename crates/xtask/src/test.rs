@@ -242,6 +242,7 @@ fn is_of_a_failure(line: &str) -> bool {
     (is_test && line.ends_with("FAILED"))
         || line.contains(" FAILS ")
         || line.contains("panicked at")
+        || ["  left: ", " right: "].iter().any(|side| line.starts_with(side))
 }
 
 fn command(arguments: &[&str]) -> Command {
@@ -292,6 +293,8 @@ mod tests {
             "start::few --- FAILED",
             "programs     FAILS     159.7 s  25 passed groups",
             "thread 'main' (7) panicked at crates/one/src/main.rs:1:1:",
+            "  left: Some(\"seen\\n\")",
+            " right: None",
         ];
         assert!(named.into_iter().all(is_of_a_failure));
         let others = ["test c_sharing ... ok", "test result: FAILED. 1 passed; 1 failed", "FAILED"];
