@@ -4,10 +4,17 @@
 //! one has taken longer than without, and where there is one such file there may be a thousand. So each number of
 //! calls that may be asked for first is given what the files so far would have taken with it, and the cheapest one
 //! is asked for. A file that ends early then pays nothing, and one that goes on pays for a few calls more.
+//!
+//! What a buffer costs in calls follows from what a call costs on that file system. Where calls are short, so are
+//! those that make a buffer, and it costs about as many on each machine; where each one waits for a device or a
+//! server, it costs a few. Reads begin with the same number on both: the kernel reads ahead for the first ones.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
-use crate::policy::{READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITE_NS, WRITES_TO_EARN};
+use crate::policy::{
+    DEAR_WRITE_BUFFER_CALLS, DEAR_WRITES_TO_EARN, READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS,
+    WRITE_NS, WRITES_TO_EARN,
+};
 
 /// Numbers that can be asked for: the least one, twice as many, and so on.
 const STEPS: usize = 7;
@@ -19,9 +26,18 @@ const CALLS_MAX: u32 = 1 << 16;
 pub struct Run {
     /// How many there were, answered by the kernel or by a buffer.
     pub calls: u32,
-    /// Whether each transfer there waits for a device or a server: then a buffer costs no more than a call.
-    /// `None`: it has made no transfer.
+    /// Whether each transfer there waits for a device or a server. `None`: it has made no transfer.
     pub is_dear: Option<bool>,
+}
+
+impl Run {
+    /// Whether its calls were dear: where it cannot say, as the last ones were.
+    fn is_dear(self, last: &AtomicBool) -> bool {
+        if let Some(is_dear) = self.is_dear {
+            last.store(is_dear, Relaxed);
+        }
+        last.load(Relaxed)
+    }
 }
 
 /// What has come to an end of one file.
@@ -38,26 +54,41 @@ impl Ended {
     }
 }
 
-/// How often the least number of calls is doubled before a file earns a buffer. In one word, as `profile` takes it
-/// along to each call.
+/// How often the least number of calls is doubled before a file earns a buffer, four bits each. In one word, as
+/// `profile` takes it along to each call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps(u16);
 
 impl Steps {
-    fn new(reads: u32, writes: u32) -> Steps {
-        Steps((reads | writes << 8) as u16)
+    fn new(reads: u32, writes: u32, dear_writes: u32) -> Steps {
+        const { assert!(STEPS <= 16) };
+        Steps((reads | writes << 4 | dear_writes << 8) as u16)
+    }
+
+    fn part(self, at: u32) -> u32 {
+        u32::from(self.0 >> at & 15)
     }
 
     /// For reads.
     #[inline(always)]
     pub fn reads(self) -> u32 {
-        u32::from(self.0 & 0xff)
+        self.part(0)
     }
 
     /// For writes.
     #[inline(always)]
     pub fn writes(self) -> u32 {
-        u32::from(self.0 >> 8)
+        self.part(4)
+    }
+
+    fn dear_writes(self) -> u32 {
+        self.part(8)
+    }
+
+    /// Whether so many small writes earn a buffer where each waits for a device or a server.
+    #[inline(always)]
+    pub fn is_earned_by_dear(self, small_writes: u32) -> bool {
+        small_writes >= DEAR_WRITES_TO_EARN << self.dear_writes()
     }
 }
 
@@ -65,8 +96,14 @@ impl Steps {
 #[derive(Debug)]
 pub struct Thresholds {
     reads: Threshold,
+    reads_are_dear: AtomicBool,
     writes: Threshold,
-    /// What follows from both.
+    /// Of writes each of which waits for a device or a server.
+    dear_writes: Threshold,
+    writes_are_dear: AtomicBool,
+    /// What the program has waited for a handle besides, in writes, lately.
+    waited_calls: AtomicU32,
+    /// What follows from all.
     steps: AtomicU16,
 }
 
@@ -74,8 +111,12 @@ impl Thresholds {
     /// There were no files yet. To be put into a static, or a value of its own.
     #[allow(clippy::declare_interior_mutable_const)]
     pub const NEW: Thresholds = Thresholds {
-        reads: Threshold::new(READS_TO_EARN, WINDOW_CALLS),
-        writes: Threshold::new(WRITES_TO_EARN, WRITE_BUFFER_CALLS),
+        reads: Threshold::new(READS_TO_EARN),
+        reads_are_dear: AtomicBool::new(false),
+        writes: Threshold::new(WRITES_TO_EARN),
+        dear_writes: Threshold::new(DEAR_WRITES_TO_EARN),
+        writes_are_dear: AtomicBool::new(false),
+        waited_calls: AtomicU32::new(0),
         steps: AtomicU16::new(0),
     };
 
@@ -87,18 +128,28 @@ impl Thresholds {
 
     /// The program has waited until a handle was given back.
     pub fn waited_for_handle(&self, ns: u64) {
-        self.writes.waited(ns / WRITE_NS);
+        let calls = (ns / WRITE_NS).min(WAITED_CALLS_MAX) as u32;
+        let mean = (3 * self.waited_calls.load(Relaxed) + calls) / 4;
+        self.waited_calls.store(mean, Relaxed);
     }
 
     /// Calls on a file have come to an end. Whether that tells anything.
     #[inline]
     pub fn ended(&self, Ended { reads, writes }: Ended) -> bool {
-        let tells = reads.calls >= READS_TO_EARN || writes.calls >= WRITES_TO_EARN;
+        let tells = reads.calls >= READS_TO_EARN || writes.calls >= DEAR_WRITES_TO_EARN;
         if tells {
             let now = self.steps();
-            let reads = self.reads.ended(reads).unwrap_or(now.reads());
-            let writes = self.writes.ended(writes).unwrap_or(now.writes());
-            self.steps.store(Steps::new(reads, writes).0, Relaxed);
+            let reads_cost = if reads.is_dear(&self.reads_are_dear) { 1 } else { WINDOW_CALLS };
+            let reads_step = self.reads.ended(reads.calls, reads_cost).unwrap_or(now.reads());
+            let (mut writes_step, mut dear_step) = (now.writes(), now.dear_writes());
+            if writes.is_dear(&self.writes_are_dear) {
+                let ended = self.dear_writes.ended(writes.calls, DEAR_WRITE_BUFFER_CALLS);
+                dear_step = ended.unwrap_or(dear_step);
+            } else {
+                let cost = WRITE_BUFFER_CALLS + self.waited_calls.load(Relaxed);
+                writes_step = self.writes.ended(writes.calls, cost).unwrap_or(writes_step);
+            }
+            self.steps.store(Steps::new(reads_step, writes_step, dear_step).0, Relaxed);
         }
         tells
     }
@@ -109,49 +160,28 @@ const WAITED_CALLS_MAX: u64 = 1 << 12;
 
 #[derive(Debug)]
 struct Threshold {
-    /// The least number of calls that is asked for, and what a buffer costs, in calls.
+    /// The least number of calls that is asked for.
     least: u32,
-    buffer_calls: u32,
-    /// What the program has waited for one besides, in calls, lately.
-    waited_calls: AtomicU32,
     /// What the files would have taken, in calls, by what was asked for.
     taken: [AtomicU32; STEPS],
-    is_dear: AtomicBool,
 }
 
 impl Threshold {
-    const fn new(least: u32, buffer_calls: u32) -> Threshold {
-        Threshold {
-            least,
-            buffer_calls,
-            waited_calls: AtomicU32::new(0),
-            taken: [const { AtomicU32::new(0) }; STEPS],
-            is_dear: AtomicBool::new(false),
-        }
+    const fn new(least: u32) -> Threshold {
+        Threshold { least, taken: [const { AtomicU32::new(0) }; STEPS] }
     }
 
-    fn waited(&self, calls: u64) {
-        let calls = calls.min(WAITED_CALLS_MAX) as u32;
-        let mean = (3 * self.waited_calls.load(Relaxed) + calls) / 4;
-        self.waited_calls.store(mean, Relaxed);
-    }
-
-    /// The step that is best from now on; `None`: the run was so short that it tells nothing.
-    fn ended(&self, run: Run) -> Option<u32> {
-        if run.calls < self.least {
+    /// The step that is best after so many calls on one more file, where a buffer costs so many; `None`: they were so
+    /// few that they tell nothing.
+    fn ended(&self, calls: u32, buffer_calls: u32) -> Option<u32> {
+        if calls < self.least {
             return None;
         }
-        if let Some(is_dear) = run.is_dear {
-            self.is_dear.store(is_dear, Relaxed);
-        }
-        let waited_calls = self.waited_calls.load(Relaxed);
-        let buffer_calls =
-            if self.is_dear.load(Relaxed) { 1 } else { self.buffer_calls + waited_calls };
         let halved = u32::from(self.taken[0].load(Relaxed) >= CALLS_MAX);
         let (mut best, mut fewest) = (0, u32::MAX);
         for (step, taken) in (0..).zip(&self.taken) {
             let asked = self.least << step;
-            let takes = if run.calls >= asked { asked + buffer_calls } else { run.calls };
+            let takes = if calls >= asked { asked + buffer_calls } else { calls };
             let all = (taken.load(Relaxed) >> halved).wrapping_add(takes);
             taken.store(all, Relaxed);
             // The first of those that are alike: nothing is asked for without a reason.
@@ -222,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn where_calls_are_dear_a_buffer_costs_one() {
+    fn calls_are_as_dear_as_they_were_last_seen() {
         let thresholds = Thresholds::NEW;
         let write = |calls, is_dear| {
             let writes = Run { calls, is_dear };
@@ -233,6 +263,24 @@ mod tests {
         (0..100).for_each(|_| write(WRITES_TO_EARN + 2, None));
         assert_eq!(thresholds.steps(), Steps::default(), "still as it was last seen");
         (0..200).for_each(|_| write(WRITES_TO_EARN + 2, Some(false)));
-        assert_eq!(thresholds.steps(), Steps::new(0, 1));
+        assert_eq!(thresholds.steps(), Steps::new(0, 1, 0));
+        assert!(!thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN - 1));
+        assert!(thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN));
+    }
+
+    #[test]
+    fn where_calls_are_dear_fewer_earn_a_buffer() {
+        let thresholds = Thresholds::NEW;
+        let write = |calls| {
+            let writes = Run { calls, is_dear: Some(true) };
+            _ = thresholds.ended(Ended { writes, ..Ended::default() });
+        };
+        (0..100).for_each(|_| write(DEAR_WRITES_TO_EARN - 1));
+        assert!(thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN), "they tell nothing");
+        (0..100).for_each(|_| write(DEAR_WRITES_TO_EARN + 1));
+        assert_eq!(thresholds.steps(), Steps::new(0, 0, 1));
+        assert!(!thresholds.steps().is_earned_by_dear(2 * DEAR_WRITES_TO_EARN - 1));
+        write(3000);
+        assert_eq!(thresholds.steps(), Steps::new(0, 0, 1), "300 calls lost, 16 won");
     }
 }

@@ -55,7 +55,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     }
     let next = Learning(value).small_write_ahead();
     let is_free = concerns::with(next.0 & table::FREE) == table::LEARNING && is_small(len as u64);
-    let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
+    let is_between = next.is_between_looks();
     if !is_free || !is_between || ledger::may_be_waiting() || inodes::any_window() {
         return AtOnce::otherwise();
     }
@@ -345,7 +345,7 @@ fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         if table::means(fd, file.to_word()) {
-            ask(file, fd);
+            ask(file, fd, true);
         }
     }
     file.attachment.waits()
