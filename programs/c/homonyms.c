@@ -20,6 +20,7 @@ int change(void);
 int send(int, const char *);
 int getppid(void);
 int sent(void);
+long recv(long, long, long, long, long);
 int has_parent(void);
 long write(int, const void *, unsigned long);
 
@@ -65,6 +66,7 @@ int main(void)
     write_some(fd);
     printf("%d %d\n", send(5, "five"), getppid());
     printf("%d %d\n", sent(), has_parent());
+    printf("%ld\n", recv(7, 8, 9, 5, 4));
     write_some(fd);
     return 0;
 }

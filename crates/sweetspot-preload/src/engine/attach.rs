@@ -74,7 +74,8 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32, is_earned: bool) {
     let status = sys::status_at_hand(fd).unwrap_or_default();
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
-    if !is_earned && !(status.regular && auto::looks_dear(file, fd)) {
+    let is_worth_it = is_earned || status.regular && auto::looks_dear(file, fd);
+    if !is_worth_it {
         return;
     }
     file.buffer.store(buffer, Relaxed);

@@ -113,7 +113,8 @@ fn lookup_without_np(name: &CStr) -> usize {
 fn lookup_later(name: &CStr) -> usize {
     let hash = gnu_hash(name);
     let behind = loaded().skip_while(|object| !object.is_ours()).skip(1);
-    // SAFETY: a loaded library; the caller's, or one that it needs.
+    let behind = behind.filter(|object| object.is_libcs());
+    // SAFETY: a loaded library that stays.
     let look = |object: &Object| unsafe { lookup_in(object.base, object.dynamic, name, hash) };
     let mut found = behind.map(look);
     found.find(|address| *address != 0).unwrap_or(0)
@@ -122,10 +123,12 @@ fn lookup_later(name: &CStr) -> usize {
 /// More than the longest name of a function with `64` in it.
 const NAME_BYTES_MAX: usize = 48;
 
-/// Objects that are looked through: those after ours in the order of loading. Of more than these,
-/// only the C library is looked through, in the last place. That many, because the list is written at
-/// the start and lies in the page that is written then.
+/// Objects that are looked through, of those after ours in the order of loading: the first ones, then those alone that
+/// have a name in common with the hooks, and in the last place nothing but the C library. That many, because the list
+/// is written at the start and lies in the page that is written then.
 const OBJECTS_MAX: usize = 256;
+const OBJECTS_ANY: usize = OBJECTS_MAX / 2;
+const OBJECTS_LAST: usize = OBJECTS_MAX - 1;
 
 #[unsafe(link_section = ".data")]
 static OBJECTS: [AtomicPtr<Object>; OBJECTS_MAX] =
@@ -189,11 +192,16 @@ pub fn take_objects() {
             look_at(object, name);
         }
         // Without libc every call would fail, and it may come late in a program of many libraries.
-        let place = match count < OBJECTS_MAX {
-            true => count,
-            false if is_glibc || name.starts_with(MUSL) => OBJECTS_MAX - 1,
-            false => continue,
+        let is_meant = match count {
+            ..OBJECTS_ANY => true,
+            _ if is_glibc || name.starts_with(MUSL) => true,
+            OBJECTS_LAST.. => false,
+            _ => homonyms::share_names(object, own),
         };
+        if !is_meant {
+            continue;
+        }
+        let place = count.min(OBJECTS_LAST);
         if is_glibc {
             HAS_GLIBC.store(true, Relaxed);
         }
@@ -346,6 +354,16 @@ impl Found {
 /// Address of the first definition of `name` behind ours, or 0.
 pub fn lookup(name: &CStr) -> usize {
     find(name).map_or(0, |found| found.address)
+}
+
+/// The address of a variable of libc's, which is the program's copy of it where it has one; or 0.
+#[cold]
+pub fn variable(name: &CStr) -> usize {
+    let hash = gnu_hash(name);
+    let program = loaded().take(1).filter(|object| object.dynamic != 0);
+    // SAFETY: the program and what it was started with stay.
+    let look = |object: &Object| unsafe { lookup_in(object.base, object.dynamic, name, hash) };
+    program.chain(objects()).map(look).find(|address| *address != 0).unwrap_or(0)
 }
 
 /// How many objects there are behind ours.

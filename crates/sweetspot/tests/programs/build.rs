@@ -18,8 +18,8 @@ pub enum Build {
     Musl(&'static str),
     /// `programs/c/NAME.c`, a library to be preloaded.
     CLibrary(&'static str),
-    /// The same, with a version of its own for each function.
-    CVersioned(&'static str),
+    /// `programs/c/NAME.c`, with options of its own.
+    CWith(&'static str, &'static [&'static str]),
     /// `programs/c/NAME.c`, linked to libraries that are made before it.
     CLinked(&'static str, &'static [&'static str]),
     /// `programs/cxx/NAME.cpp`
@@ -38,9 +38,7 @@ impl Build {
     /// The commands that must be there, as `programs/needs.txt` names them.
     pub fn needs(self) -> &'static [&'static str] {
         match self {
-            Build::C(_) | Build::CLibrary(_) | Build::CVersioned(_) | Build::CLinked(..) => {
-                &["gcc"]
-            }
+            Build::C(_) | Build::CLibrary(_) | Build::CWith(..) | Build::CLinked(..) => &["gcc"],
             Build::Musl(_) => &["musl-gcc"],
             Build::Cxx(_) => &["g++"],
             Build::Cobol(_) => &["cobc"],
@@ -59,7 +57,7 @@ impl Build {
     fn source(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Build::C(name) | Build::Musl(name) | Build::CLibrary(name) => ("c", name, "c"),
-            Build::CVersioned(name) | Build::CLinked(name, _) => ("c", name, "c"),
+            Build::CWith(name, _) | Build::CLinked(name, _) => ("c", name, "c"),
             Build::Cxx(name) => ("cxx", name, "cpp"),
             Build::Cobol(name) => ("cobol", name, "cob"),
             Build::Fortran(name) => ("fortran", name, "f90"),
@@ -77,9 +75,7 @@ impl Build {
             Build::C(_) | Build::CLinked(..) => vec!["gcc", &options],
             Build::Musl(_) => vec!["musl-gcc", &options, "-D_LARGEFILE64_SOURCE"],
             Build::CLibrary(_) => vec!["gcc", &options, "-shared", "-fPIC"],
-            Build::CVersioned(_) => {
-                vec!["gcc", &options, "-shared", "-fPIC", "-Wl,--default-symver"]
-            }
+            Build::CWith(_, own) => ["gcc", &options].iter().chain(own).copied().collect(),
             Build::Cxx(_) => vec!["g++", &options, "-std=c++17"],
             Build::Cobol(_) => vec!["cobc", "-x"],
             Build::Fortran(_) => vec!["gfortran", "-O1"],

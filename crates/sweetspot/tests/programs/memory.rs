@@ -69,6 +69,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("taken", "$RUN $BIN/c/taken open"),
     ("old_versions", "$RUN $BIN/c/old_versions"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
+    ("other_errors", "$RUN $BIN/c/other_errors"),
     ("other_masks", "$RUN $BIN/c/other_masks"),
     ("outside", "$RUN $BIN/c/outside both > out 3> said"),
     ("overlap", "$RUN $BIN/c/overlap"),

@@ -33,6 +33,17 @@ const OF_SYSTEM: &[u8] =
     libresolv.so. libutil.so. libanl.so. \
     libattr.so. libbsd.so. libfts.so. libtirpc.so. libhwasan.so. liblsan.so. libtsan.so. libclang_rt. libtcmalloc";
 
+/// Whether a library has a name in common with the hooks of ours.
+#[cold]
+#[inline(never)]
+pub(super) fn share_names(object: &Object, ours: &Object) -> bool {
+    // SAFETY: both are loaded.
+    unsafe {
+        let hooks = Names::of(ours.base, ours.dynamic);
+        Names::of(object.base, object.dynamic).share(&hooks)
+    }
+}
+
 /// Whether there are names that are not libc's alone.
 #[inline(always)]
 pub(super) fn any() -> bool {
@@ -58,23 +69,18 @@ pub(super) fn is_own(file_name: &[u8]) -> bool {
 #[inline(never)]
 pub fn lead_past_hooks(preloaded: &[u8]) -> bool {
     let Some(ours) = own() else { return false };
-    // SAFETY: this library is loaded, and so are the others.
-    let (hooks, shares) = unsafe {
-        let hooks = Names::of(ours.base, ours.dynamic);
-        let shares = |object: &Object| Names::of(object.base, object.dynamic).share(&hooks);
-        let own = |object: &&Object| is_own_library(object) && !is_in(preloaded, object);
-        let any = objects().filter(|object| own(object)).any(shares);
-        (hooks, any)
-    };
-    if !shares {
+    let own = |object: &&Object| is_own_library(object) && !is_in(preloaded, object);
+    if !objects().filter(own).any(|object| share_names(object, ours)) {
         return false;
     }
+    // SAFETY: this library is loaded.
+    let hooks = unsafe { Names::of(ours.base, ours.dynamic) };
     SHARES.store(true, Relaxed);
     for (place, _) in objects().enumerate().filter(|(_, object)| is_in(preloaded, object)) {
         PRELOADED[place / 64].fetch_or(1 << (place % 64), Relaxed);
     }
     let hooks = Hooks { own: ours, extent: ours.extent(), names: hooks, preloaded };
-    let all = loaded().take(1).chain(objects()).filter(|object| is_own_library(object));
+    let all = loaded().filter(|object| !object.is_ours() && is_own_library(object));
     // Each is led, also where the answer is known.
     all.filter(|object| hooks.lead(object)).count() > 0
 }

@@ -263,7 +263,7 @@ impl Names {
         number: u16,
     ) -> Option<usize> {
         let mut found = None;
-        if self.gnu_hash != 0 && self.versions != 0 {
+        if self.versions != 0 {
             let is_it = |index| {
                 // SAFETY: the table names this symbol.
                 unsafe {
@@ -274,22 +274,23 @@ impl Names {
                 found.is_some()
             };
             // SAFETY: as the caller says.
-            unsafe { self.with_hash(hash, is_it) };
+            unsafe { self.with_name(name, hash, is_it) };
         }
         found
     }
 
-    /// How many symbols stand before those that are defined.
+    /// Shows the symbols that may have this name, of this hash, by whatever table there is, until one is it.
     ///
     /// # Safety
     /// As [`lookup_in`].
-    pub(super) unsafe fn undefined(&self) -> u32 {
-        match (self.gnu_hash, self.hash) {
-            (0, 0) => 0,
-            // SAFETY: the older table begins with how many buckets and symbols there are: among them all.
-            (0, hash) => unsafe { *(hash as *const u32).add(1) },
-            // SAFETY: the newer one, with how many buckets there are, and which symbol is the first of them.
-            (gnu_hash, _) => unsafe { *(gnu_hash as *const u32).add(1) },
+    pub(super) unsafe fn with_name(&self, name: &CStr, hash: u32, is_it: impl FnMut(u32) -> bool) {
+        // SAFETY: as the caller says.
+        unsafe {
+            match (self.gnu_hash, self.hash) {
+                (0, 0) => {}
+                (0, _) => self.with_older_hash(name, is_it),
+                _ => self.with_hash(hash, is_it),
+            }
         }
     }
 
@@ -315,11 +316,28 @@ impl Names {
         unsafe { *(self.versions as *const u16).add(index as usize) & 0x7fff }
     }
 
-    /// The same in the older table, which some linkers still make alone.
+    /// The same as [`Names::in_gnu_hash`] in the older table, which some linkers still make alone.
     ///
     /// # Safety
     /// As [`lookup_in`]; there must be a table of this kind.
     unsafe fn in_hash(&self, base: usize, name: &CStr) -> usize {
+        let mut found = 0;
+        let is_it = |index| {
+            // SAFETY: the table names this symbol.
+            let definition = unsafe { self.definition(base, index, name) };
+            definition.is_some_and(|(address, is_default)| {
+                found = address;
+                is_default
+            })
+        };
+        // SAFETY: as the caller says.
+        unsafe { self.with_older_hash(name, is_it) };
+        found
+    }
+
+    /// # Safety
+    /// As [`Names::in_hash`].
+    unsafe fn with_older_hash(&self, name: &CStr, mut is_it: impl FnMut(u32) -> bool) {
         let hash = name.to_bytes().iter().fold(0u32, |hash, byte| {
             let hash = (hash << 4).wrapping_add(u32::from(*byte));
             let high = hash & 0xf000_0000;
@@ -330,24 +348,17 @@ impl Names {
             let header = self.hash as *const u32;
             let (buckets, symbols) = (*header, *header.add(1));
             if buckets == 0 {
-                return 0;
+                return;
             }
             let chain = header.add(2 + buckets as usize);
             let mut index = *header.add(2 + (hash % buckets) as usize);
-            let mut hidden = 0;
             // A chain has no more links than there are symbols.
             for _ in 0..symbols {
-                if index == 0 {
-                    break;
-                }
-                match self.definition(base, index, name) {
-                    Some((address, true)) => return address,
-                    Some((address, false)) => hidden = address,
-                    None => {}
+                if index == 0 || is_it(index) {
+                    return;
                 }
                 index = *chain.add(index as usize);
             }
-            hidden
         }
     }
 }

@@ -77,8 +77,9 @@ fn asks_for(object: &Object, name: &CStr) -> Option<u32> {
         if names.versions == 0 || names.symbols == 0 {
             return None;
         }
-        let index = (1..names.undefined()).find(|index| names.is_asked_for(*index, name))?;
-        names.version_needed(names.version_of(index))
+        let mut symbols = names.references(object.base).map(|reference| reference.symbol);
+        let symbol = symbols.find(|symbol| names.is_asked_for(*symbol, name))?;
+        names.version_needed(names.version_of(symbol))
     }
 }
 

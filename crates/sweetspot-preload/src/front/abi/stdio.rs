@@ -37,6 +37,14 @@ fn descriptor(stream: *mut c_void) -> c_int {
     fd
 }
 
+/// The descriptor under the stream that the program has for errors.
+pub(super) fn error_descriptor() -> c_int {
+    let variable = next::variable(c"stderr") as *const *mut c_void;
+    // SAFETY: null, or libc's variable, which has a stream or nothing.
+    let stream = unsafe { variable.as_ref() };
+    stream.map_or(libc::STDERR_FILENO, |stream| descriptor(*stream))
+}
+
 /// A stream was opened by path; null: it was not.
 fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
     if stream.is_null() {

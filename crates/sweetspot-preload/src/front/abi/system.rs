@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use sweetspot_core::why::Why;
 
-use super::Pointer;
+use super::{Pointer, stdio};
 use crate::engine::process::acquire_point;
 use crate::engine::{self, changes, deaths, handlers, unseen};
 use crate::front::{dispatch, duplicates};
@@ -216,10 +216,10 @@ public_sync_point! {
 }
 
 macro_rules! complains {
-    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) to $to:expr;)*) => {$(hook! {
         // By calls of libc's own, some of them to a duplicate.
         fn $name($($arg: $type),*) -> (), next => {
-            dispatch::writes_unseen(libc::STDERR_FILENO, false);
+            dispatch::writes_unseen($to, false);
             let pass = dispatch::pass_through();
             next($($arg),*);
             pass.done();
@@ -227,11 +227,13 @@ macro_rules! complains {
     })*};
 }
 complains! {
-    fn perror(text: *const c_char);
-    fn herror(text: *const c_char);
-    fn psiginfo(info: Pointer, text: *const c_char);
-    fn vsyslog(priority: c_int, format: *const c_char, arguments: Pointer);
-    fn __vsyslog_chk(priority: c_int, flag: c_int, format: *const c_char, arguments: Pointer);
+    // The program may have put another stream there.
+    fn perror(text: *const c_char) to stdio::error_descriptor();
+    fn herror(text: *const c_char) to libc::STDERR_FILENO;
+    fn psiginfo(info: Pointer, text: *const c_char) to stdio::error_descriptor();
+    fn vsyslog(priority: c_int, format: *const c_char, arguments: Pointer) to libc::STDERR_FILENO;
+    fn __vsyslog_chk(priority: c_int, flag: c_int, format: *const c_char, arguments: Pointer)
+        to libc::STDERR_FILENO;
 }
 
 macro_rules! shows_calls {

@@ -3,7 +3,12 @@
 use super::{
     ANSWERED, APART, Case, DEFAULT, FAULTS, FEW_CALLS, HANDLERS, LINES, LOOKS, TIMING, UNSEEN,
 };
-use crate::build::Build::{C, CLibrary, CLinked, CVersioned};
+use crate::build::Build::{C, CLibrary, CLinked, CWith};
+
+/// A library with a version of its own for each function; the same with the older table of names alone.
+const VERSIONED: [&str; 3] = ["-shared", "-fPIC", "-Wl,--default-symver"];
+const VERSIONED_BY_OLDER_TABLE: [&str; 3] =
+    ["-shared", "-fPIC", "-Wl,--default-symver,--hash-style=sysv"];
 
 pub const CALLS: &[Case] = &[
     Case {
@@ -473,9 +478,17 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "a program of an older C library gets its functions",
-        build: &[C("old_versions")],
-        command: "$RUN $BIN/c/old_versions",
+        build: &[C("old_versions"), CWith("old_fixed", &["-no-pie"])],
+        command: "$RUN $BIN/c/old_versions; $RUN $BIN/c/old_fixed; echo $?",
         not_predicted: FEW_CALLS,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "messages to another stream for errors",
+        build: &[C("other_errors")],
+        command: "$RUN $BIN/c/other_errors",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -1367,11 +1380,34 @@ pub const SHARING: &[Case] = &[
         name: "names of libc's in libraries of the program's own",
         build: &[
             CLibrary("homonyms_any"),
-            CVersioned("homonyms_versioned"),
+            CWith("homonyms_versioned", &VERSIONED),
+            CWith("homonyms_older", &VERSIONED_BY_OLDER_TABLE),
             CLibrary("homonyms_none"),
-            CLinked("homonyms", &["homonyms_any", "homonyms_versioned", "homonyms_none"]),
+            CLinked(
+                "homonyms",
+                &["homonyms_any", "homonyms_versioned", "homonyms_older", "homonyms_none"],
+            ),
         ],
         command: "$RUN $BIN/c/homonyms; LD_BIND_NOW=1 $RUN $BIN/c/homonyms",
+        not_predicted: ANSWERED,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "names of libc's in the last of many libraries",
+        build: &[
+            CLibrary("homonyms_any"),
+            CWith("homonyms_versioned", &VERSIONED),
+            CWith("homonyms_older", &VERSIONED_BY_OLDER_TABLE),
+            CLibrary("homonyms_none"),
+            CLinked(
+                "homonyms",
+                &["homonyms_any", "homonyms_versioned", "homonyms_older", "homonyms_none"],
+            ),
+            CLibrary("empty"),
+        ],
+        prepare: "for i in $(seq 260); do cp $BIN/c/empty l$i.so; done",
+        command: "LD_PRELOAD=$(printf \"$PWD/%s:\" l*.so) $RUN $BIN/c/homonyms",
         not_predicted: ANSWERED,
         ..DEFAULT
     },

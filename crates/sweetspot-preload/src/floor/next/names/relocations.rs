@@ -144,16 +144,14 @@ impl Names {
         hash: u32,
     ) -> Option<u32> {
         let mut found = None;
-        if self.gnu_hash != 0 {
-            // SAFETY: the table names this symbol.
-            let is_it = |index| unsafe {
-                let is_it = self.name_of(index) == name && (*self.symbol(index)).section != 0;
-                found = is_it.then_some(index);
-                is_it
-            };
-            // SAFETY: as the caller says.
-            unsafe { self.with_hash(hash, is_it) };
-        }
+        // SAFETY: the table names this symbol.
+        let is_it = |index| unsafe {
+            let is_it = self.name_of(index) == name && (*self.symbol(index)).section != 0;
+            found = is_it.then_some(index);
+            is_it
+        };
+        // SAFETY: as the caller says.
+        unsafe { self.with_name(name, hash, is_it) };
         found
     }
 

@@ -1,0 +1,3 @@
+/* A library that has nothing. */
+extern int nothing;
+int nothing;
