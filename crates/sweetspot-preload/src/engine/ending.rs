@@ -55,6 +55,7 @@ pub fn unseen_library() -> Option<Why> {
     next::later().map(|unseen| match unseen {
         Unseen::Uring => Why::IoUring,
         Unseen::Go => Why::Go,
+        Unseen::Homonym => Why::OtherLibrary,
     })
 }
 

@@ -53,6 +53,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("input", "for way in duplicates sends moves; do $RUN $BIN/c/input $way < in.txt; done"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
+    ("loads_later", "cp $BIN/c/later_versioned l.so; $RUN $BIN/c/loads_later ./l.so"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
     ("nameless", "$RUN $BIN/c/nameless pwrite"),
     ("neighbours", "$RUN $BIN/c/neighbours apart 0"),

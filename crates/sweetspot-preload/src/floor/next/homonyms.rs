@@ -82,7 +82,29 @@ pub fn lead_past_hooks(preloaded: &[u8]) -> bool {
     let hooks = Hooks { own: ours, extent: ours.extent(), names: hooks, preloaded };
     let all = loaded().filter(|object| !object.is_ours() && is_own_library(object));
     // Each is led, also where the answer is known.
-    all.filter(|object| hooks.lead(object)).count() > 0
+    all.filter(|object| hooks.lead(object, |_, _| None)).count() > 0
+}
+
+/// The same for libraries that were loaded since. What is not found among those of the start they have themselves.
+/// There is one thread.
+#[cold]
+#[inline(never)]
+pub(super) fn lead_later<Later: Iterator<Item = Object>>(later: impl Fn() -> Later) -> bool {
+    let Some(ours) = own() else { return false };
+    let own = || later().filter(is_own_library);
+    if !own().any(|object| share_names(&object, ours)) {
+        return false;
+    }
+    // SAFETY: this library is loaded, and so are the others.
+    let names = unsafe { Names::of(ours.base, ours.dynamic) };
+    let hooks = Hooks { own: ours, extent: ours.extent(), names, preloaded: b"" };
+    let defined = |name: &CStr, version| {
+        later().find_map(|object| {
+            let address = defined_in(&object, name, gnu_hash(name), version);
+            (address != 0).then(|| (address, object.has_code_at(address)))
+        })
+    };
+    own().filter(|object| hooks.lead(object, defined)).count() > 0
 }
 
 /// The function or variable that `name` leads to, of a library of the program's own; only where such names were found at
@@ -139,9 +161,14 @@ struct Hooks<'a> {
 }
 
 impl Hooks<'_> {
-    /// Leads the references of an object; whether one of them is to a function.
-    fn lead(&self, object: &Object) -> bool {
-        // SAFETY: an object of the start, which stays; what the loader fills in can be read.
+    /// Leads the references of an object; whether one of them is to a function. `later`: where libraries that were
+    /// loaded after the start define a name in a version, and whether that is a function.
+    fn lead(
+        &self,
+        object: &Object,
+        later: impl Fn(&CStr, Option<u32>) -> Option<(usize, bool)>,
+    ) -> bool {
+        // SAFETY: an object that is loaded; what the loader fills in can be read.
         unsafe {
             let names = Names::of(object.base, object.dynamic);
             if names.symbols == 0 {
@@ -156,7 +183,7 @@ impl Hooks<'_> {
             let mut any = false;
             for reference in names.references(object.base) {
                 if !is_libcs(reference.symbol) && self.may_be_met(&names, &extent, reference) {
-                    any |= self.lead_one(object, &names, reference).unwrap_or(false);
+                    any |= self.lead_one(object, &names, reference, &later).unwrap_or(false);
                 }
             }
             any
@@ -198,31 +225,40 @@ impl Hooks<'_> {
     ///
     /// # Safety
     /// It must be one of this object, which has these names.
-    unsafe fn lead_one(&self, object: &Object, names: &Names, to: Reference) -> Option<bool> {
+    unsafe fn lead_one(
+        &self,
+        object: &Object,
+        names: &Names,
+        to: Reference,
+        later: &impl Fn(&CStr, Option<u32>) -> Option<(usize, bool)>,
+    ) -> Option<bool> {
         // SAFETY: as the caller says.
         let name = unsafe { names.name_of(to.symbol) };
         let is_copy = to.kind == relocation::COPY;
-        let found = natural(name, versions::version_of(object, names, to.symbol), is_copy)?;
-        let stays = !is_own_library(found.object)
-            || found.object.is_libcs()
-            || is_in(self.preloaded, found.object);
-        if stays {
-            return None;
-        }
-        // SAFETY: as the caller says; the loader has written the same places.
-        unsafe {
-            if is_copy {
-                self.copy(object, names, to, name, &found)?;
-            } else {
-                let addend = if to.kind == relocation::CALL { 0 } else { to.addend };
-                let address = found.address.wrapping_add(addend);
-                let place = to.place as *mut usize;
-                if !written(object, to.place, size_of::<usize>(), || place.write(address)) {
-                    return Some(true);
+        let version = versions::version_of(object, names, to.symbol);
+        let (address, is_code) = match natural(name, version, is_copy) {
+            None => later(name, version)?,
+            Some(found) => {
+                let stays = !is_own_library(found.object)
+                    || found.object.is_libcs()
+                    || is_in(self.preloaded, found.object);
+                if stays {
+                    return None;
                 }
+                if is_copy {
+                    // SAFETY: as the caller says.
+                    unsafe { self.copy(object, names, to, name, &found)? };
+                    return Some(found.is_code());
+                }
+                (found.address, found.is_code())
             }
-        }
-        Some(found.is_code())
+        };
+        let addend = if to.kind == relocation::CALL { 0 } else { to.addend };
+        let (address, place) = (address.wrapping_add(addend), to.place as *mut usize);
+        // SAFETY: the loader has written the same place.
+        let write = || unsafe { place.write(address) };
+        let is_written = written(object, to.place, size_of::<usize>(), write);
+        Some(is_code || !is_written)
     }
 
     /// Gives a variable of the program's, which has its value from a library, that value: the loader has copied
@@ -275,19 +311,24 @@ fn is_in(preloaded: &[u8], object: &Object) -> bool {
 fn natural(name: &CStr, version: Option<u32>, is_copy: bool) -> Option<Found> {
     let hash = gnu_hash(name);
     let defines = |object: &'static Object| {
-        // SAFETY: an object of the start, which stays.
-        let address = unsafe {
-            let names = Names::of(object.base, object.dynamic);
-            match version.filter(|_| names.versions != 0) {
-                None => lookup_in(object.base, object.dynamic, name, hash),
-                Some(version) => versions::defines(object, name, version).unwrap_or(0),
-            }
-        };
+        let address = defined_in(object, name, hash, version);
         (address != 0).then_some(Found { address, object })
     };
     // The program itself comes first, but for what it has a copy of.
     let program = loaded().take(if is_copy { 0 } else { 1 });
     program.filter(|object| object.dynamic != 0).chain(objects()).find_map(defines)
+}
+
+/// Where a loaded object defines a name of this hash, in a version or in none; 0: it does not.
+fn defined_in(object: &Object, name: &CStr, hash: u32, version: Option<u32>) -> usize {
+    // SAFETY: it is loaded.
+    unsafe {
+        let names = Names::of(object.base, object.dynamic);
+        match version.filter(|_| names.versions != 0) {
+            None => lookup_in(object.base, object.dynamic, name, hash),
+            Some(version) => versions::defines(object, name, version).unwrap_or(0),
+        }
+    }
 }
 
 /// Lets `write` change so many bytes at a place, also where the loader has made them read-only. False: they are among code,

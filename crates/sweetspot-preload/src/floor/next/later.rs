@@ -10,7 +10,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::{Object, is_uring};
+use super::{Object, homonyms, is_uring};
 use crate::floor::atomic::single_threaded;
 use crate::floor::sys;
 
@@ -21,6 +21,8 @@ pub enum Unseen {
     Uring,
     /// Those of what Go made.
     Go,
+    /// Those of a function of its own with a name of libc's, by which it calls itself.
+    Homonym,
 }
 
 /// The last object of the start, which stays.
@@ -53,17 +55,24 @@ pub fn later() -> Option<Unseen> {
 #[cold]
 #[inline(never)]
 fn look(first: *const Object) -> Option<Unseen> {
-    let hash = objects(first).fold(1, |hash: u64, (at, object)| {
+    let (looked_at, mut known, mut hash) = (LOOKED_AT.load(Relaxed), 0, 1);
+    for (index, (at, object)) in objects(first).enumerate() {
         let words = [at, object.base, object.dynamic, object.path as usize];
         let next = |hash: u64, word: usize| (hash ^ word as u64).wrapping_mul(0x0100_0000_01b3);
-        words.into_iter().fold(hash, next)
-    });
-    if LOOKED_AT.load(Relaxed) == hash {
+        hash = words.into_iter().fold(hash, next);
+        if hash == looked_at {
+            known = index + 1;
+        }
+    }
+    if looked_at == hash {
         return None;
     }
-    let found = objects(first).find_map(|(_, object)| unseen(&object));
+    let new = || objects(first).skip(known).map(|(_, object)| object).filter(is_whole);
+    let found = new().find_map(|object| unseen(&object));
     LOOKED_AT.store(hash, Release);
-    found
+    // Another thread might be calling what is led elsewhere, or unloading it.
+    let has_homonym = || single_threaded() && homonyms::lead_later(new);
+    found.or_else(|| has_homonym().then_some(Unseen::Homonym))
 }
 
 /// The objects from one on, and where the loader keeps them. It may be unloading one for another thread: then the list
@@ -81,11 +90,13 @@ fn read(at: *const Object) -> Option<Object> {
     (!at.is_null() && is_there()).then(|| unsafe { at.read() })
 }
 
-fn unseen(object: &Object) -> Option<Unseen> {
+/// Whether what a record leads to is there.
+fn is_whole(object: &Object) -> bool {
     let is_there = |at: usize| at != 0 && (single_threaded() || sys::is_readable(at));
-    if !is_there(object.base) || !is_there(object.dynamic) || !is_there(object.path as usize) {
-        return None;
-    }
+    is_there(object.base) && is_there(object.dynamic) && is_there(object.path as usize)
+}
+
+fn unseen(object: &Object) -> Option<Unseen> {
     match () {
         () if object.path().is_some_and(is_uring) || is_uring(object.name()) => Some(Unseen::Uring),
         () if object.is_of_go() => Some(Unseen::Go),

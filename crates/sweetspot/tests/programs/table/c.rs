@@ -1394,6 +1394,15 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "names of libc's in libraries that are loaded later",
+        build: &[C("loads_later"), CLibrary("later_lacking"), CWith("later_versioned", &VERSIONED)],
+        prepare: "for i in lacking versioned; do cp $BIN/c/later_$i $i.so; done",
+        command: "$RUN $BIN/c/loads_later ./lacking.so ./versioned.so ./lacking.so",
+        not_predicted: FEW_CALLS,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "names of libc's in the last of many libraries",
         build: &[
             CLibrary("homonyms_any"),
