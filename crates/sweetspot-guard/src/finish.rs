@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END};
+use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END, PLACE_OFFSET};
 use sweetspot_core::unwritten::{FLUSH_BEGUN, INTERRUPTED_MAX};
 
 use crate::session::FOLDER;
@@ -171,10 +171,20 @@ pub(crate) fn left<'a>(entry: &Entry, whole: Extent<'a>) -> (u64, Extent<'a>) {
     let base = match entry.place.load(Relaxed) {
         PLACE_BASE => return (entry.base.load(Relaxed), whole),
         _ if entry.flushing.load(Relaxed) == FLUSH_BEGUN => entry.before.load(Relaxed),
-        PLACE_END => entry.size.load(Relaxed),
+        _ if appends(entry) => entry.size.load(Relaxed),
+        // Where the attempt stopped: who shares the offset may have moved it since the first byte came.
+        _ if entry.was_tried() => entry.before.load(Relaxed),
         _ => entry.base.load(Relaxed) + entry.arrived.load(Relaxed),
     };
     (base, whole.from(entry.arrived.load(Relaxed)))
+}
+
+/// Whether what is pending goes to where the file ends by then.
+pub(crate) fn appends(entry: &Entry) -> bool {
+    match entry.place.load(Relaxed) {
+        PLACE_OFFSET => entry.open_flags.load(Relaxed) as i32 & libc::O_APPEND != 0,
+        place => place == PLACE_END,
+    }
 }
 
 /// Writes the extent to `target` and closes that; errors that only a close tells count.

@@ -25,8 +25,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    ENTRIES_AT, Entry, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_END, PLACE_OFFSET, Slot,
-    TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
+    ENTRIES_AT, Entry, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_OFFSET, Slot, TEXT_BYTES_MAX,
+    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_BEGUN;
@@ -407,7 +407,7 @@ fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> 
     let write = |target: Target, extent: &Extent<'_>| {
         // If this process is killed too, the next one finds a death inside a flush.
         store(offset_of!(Entry, begun_ns), &sys::wall_clock_ns().to_ne_bytes())?;
-        if entry.place.load(Relaxed) != PLACE_END {
+        if !finish::appends(entry) {
             // Nobody has the shared offset any more.
             store(offset_of!(Entry, before), &base.to_ne_bytes())?;
             store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;

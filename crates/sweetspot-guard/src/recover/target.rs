@@ -13,10 +13,11 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use sweetspot_core::ledger::{Entry, PLACE_END};
+use sweetspot_core::ledger::Entry;
 use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 use super::extent;
+use crate::finish;
 use crate::sys::{self, Status};
 
 /// So many names are looked at for files that were renamed.
@@ -67,7 +68,7 @@ impl Target {
             return None;
         }
         let holds = |bytes| extent.starts_with(file, base, bytes).unwrap_or(false);
-        let has_place = entry.place.load(Relaxed) != PLACE_END;
+        let has_place = !finish::appends(entry);
         let end = base.checked_add(extent.bytes)?;
         if has_place && size >= end && holds(extent.bytes) {
             return Some(extent.bytes);
@@ -86,7 +87,7 @@ impl Target {
 
 /// Opens what is at a path, if it is the file of an entry.
 fn open_same(entry: &Entry, path: &Path) -> Option<(File, Status, PathBuf)> {
-    let appends = if entry.place.load(Relaxed) == PLACE_END { libc::O_APPEND } else { 0 };
+    let appends = if finish::appends(entry) { libc::O_APPEND } else { 0 };
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | appends;
     // To be read only where that is needed: it may be writable alone.
     let is_flushing = entry.flushing.load(Relaxed) == FLUSH_BEGUN;

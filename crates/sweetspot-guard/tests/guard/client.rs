@@ -358,7 +358,7 @@ impl Writer<'_> {
         self.entry.base.store(self.file.metadata().unwrap().len(), SeqCst);
     }
 
-    fn note_times(&self) {
+    pub fn note_times(&self) {
         let metadata = self.file.metadata().unwrap();
         let nanoseconds = |seconds: i64, rest: i64| (seconds * 1_000_000_000 + rest) as u64;
         self.entry.size.store(metadata.len(), SeqCst);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sweetspot_core::ledger::*;
+use sweetspot_core::unwritten::FLUSH_TRIED;
 use sweetspot_guard::ErrorKind;
 use sweetspot_guard::recover::{
     Fate, Mode, noted_ledgers_in, recover, recover_noted, stale_ledgers_in,
@@ -32,6 +33,14 @@ impl Drop for Wreck {
     }
 }
 
+/// Where "after" belongs, and flags by which its file is open.
+type Place = (u32, i32);
+const AT_BASE: Place = (PLACE_BASE, 0);
+const AT_END: Place = (PLACE_END, libc::O_APPEND);
+const AT_OFFSET: Place = (PLACE_OFFSET, 0);
+/// As `>> data` gives it to a program.
+const APPENDED: Place = (PLACE_OFFSET, libc::O_APPEND);
+
 /// Where the writing process died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Died {
@@ -39,10 +48,12 @@ enum Died {
     InsideFlush,
     /// Of "after", which replaces what is there from 1 on, "af" has arrived.
     InsideUpdate,
+    /// Somebody else had written "other " meanwhile, and then there was no room for "after".
+    AfterAttempt,
 }
 
 impl Wreck {
-    fn new(died: Died, place: u32) -> Wreck {
+    fn new(died: Died, place: Place) -> Wreck {
         Wreck::of(died, place, "data", Settings::default())
     }
 
@@ -50,10 +61,10 @@ impl Wreck {
     fn noted(name: &str) -> Wreck {
         let states = vec![tempfile::tempdir().unwrap().keep()];
         let settings = Settings { notes: states, ..Settings::default() };
-        Wreck::of(Died::BetweenCalls, PLACE_BASE, name, settings)
+        Wreck::of(Died::BetweenCalls, AT_BASE, name, settings)
     }
 
-    fn of(died: Died, place: u32, name: &str, settings: Settings) -> Wreck {
+    fn of(died: Died, (place, flags): Place, name: &str, settings: Settings) -> Wreck {
         let folder = Folder::new();
         let program = Program::start(&folder.0, &settings);
         let client = Client::look(&program.ledger);
@@ -71,8 +82,15 @@ impl Wreck {
             writer.entry.base.store(base, SeqCst);
             writer.append(b"after");
             writer.entry.place.store(place, SeqCst);
+            writer.entry.open_flags.store(flags as u32, SeqCst);
             writer.entry.before.store(base, SeqCst);
             writer.entry.flushing.store(u32::from(died != Died::BetweenCalls), SeqCst);
+            if died == Died::AfterAttempt {
+                writer.file.write_all_at(b"other ", 7).unwrap();
+                writer.note_times();
+                writer.entry.flushing.store(FLUSH_TRIED, SeqCst);
+                writer.entry.note_stopped_at(13);
+            }
             if died == Died::InsideUpdate {
                 // Times of files advance in steps of the kernel's clock.
                 std::thread::sleep(Duration::from_millis(20));
@@ -155,7 +173,7 @@ fn a_long_path_without_a_note_is_no_other_path() {
     let _alone = alone();
     let wreck = Wreck::of(
         Died::BetweenCalls,
-        PLACE_BASE,
+        AT_BASE,
         &format!("{}/data", "d".repeat(250)),
         Settings::default(),
     );
@@ -248,7 +266,7 @@ fn uid() -> u32 {
 #[test]
 fn recover_discards_only_when_told_to() {
     let _alone = alone();
-    let wreck = Wreck::new(Died::BetweenCalls, PLACE_BASE);
+    let wreck = Wreck::new(Died::BetweenCalls, AT_BASE);
     // Not the write buffers: the file is sparse and looks very large.
     let content = || {
         let mut bytes = vec![0; WRITE_BUFFERS_AT as usize + 65536];
@@ -327,7 +345,7 @@ fn recover_refuses_what_is_not_a_dead_ledger_of_the_caller() {
         println!("skipped: only root can make a file foreign");
     }
     for (what, change, expected) in cases {
-        let wreck = Wreck::new(Died::BetweenCalls, PLACE_BASE);
+        let wreck = Wreck::new(Died::BetweenCalls, AT_BASE);
         change(&wreck);
         let names = wreck.folder.names();
         let error = recover(&wreck.ledger, Mode::Finish).unwrap_err();

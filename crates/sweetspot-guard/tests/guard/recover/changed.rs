@@ -20,7 +20,7 @@ fn an_update_in_place_that_a_kill_cut_short_is_finished_unless_somebody_has_writ
         ("elsewhere", |path| write_at(path, 0, b"B"), b"Baf", false),
     ];
     for (what, act, expected, is_written) in cases {
-        for place in [PLACE_BASE, PLACE_OFFSET] {
+        for place in [AT_BASE, AT_OFFSET] {
             let wreck = Wreck::new(Died::InsideUpdate, place);
             std::thread::sleep(Duration::from_millis(20));
             act(&wreck.data);
@@ -30,6 +30,22 @@ fn an_update_in_place_that_a_kill_cut_short_is_finished_unless_somebody_has_writ
             assert!(found.starts_with(expected), "{what}: {found:?}");
             assert!(is_written || found == changed, "{what}: not overwritten");
         }
+    }
+}
+
+#[test]
+fn what_others_wrote_before_an_attempt_that_failed_is_not_overwritten() {
+    let _alone = alone();
+    for place in [AT_END, AT_OFFSET, APPENDED] {
+        let wreck = Wreck::new(Died::AfterAttempt, place);
+        assert_eq!(wreck.finish(), Fate::Written, "{place:?}");
+        assert_eq!(std::fs::read(&wreck.data).unwrap(), b"before other after", "{place:?}");
+        // Where it cannot be written, its name says where it belongs.
+        let wreck = Wreck::new(Died::AfterAttempt, place);
+        std::thread::sleep(Duration::from_millis(10));
+        write_at(&wreck.data, 0, b"B");
+        let saved = wreck.folder.join(&format!("data.sweetspot-saved-{}-at-13", wreck.pid));
+        assert_eq!(wreck.finish(), Fate::Saved(saved), "{place:?}");
     }
 }
 
@@ -168,7 +184,7 @@ fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
         ("beyond, flushing", InsideFlush, &beyond, false),
         ("emptied, flushing", InsideFlush, &emptied, false),
     ];
-    let places = [PLACE_BASE, PLACE_END, PLACE_OFFSET];
+    let places = [AT_BASE, AT_END, AT_OFFSET, APPENDED];
     for ((what, died, change, is_written), place) in
         cases.into_iter().flat_map(|case| places.map(|place| (case, place)))
     {
