@@ -301,6 +301,9 @@ pub struct Slot {
     pub is_late: AtomicU32,
 }
 
+/// `Slot::pid`, while a slot is cleared; no process has it.
+pub const BEING_CLEARED: u32 = u32::MAX;
+
 /// What one process did with one file, for the summary.
 #[repr(C)]
 pub struct FileRecord {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{
-    Entry, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
+    BEING_CLEARED, Entry, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, is_anything_pending, waiting_of};
 
@@ -20,9 +20,6 @@ use crate::finish::{self, Extent, Saving};
 use crate::notes::Note;
 use crate::sys::{self, Epoll, Naps, Status};
 use crate::{costs, identity};
-
-/// In a slot's place for the number while the guard clears it; no process has it.
-const BEING_CLEARED: u32 = u32::MAX;
 
 /// A process whose death is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,9 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    Entry, FLAG_GUARD, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED, STATE_DISCARD, STATE_FREE,
-    STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state, state_of,
+    BEING_CLEARED, Entry, FLAG_GUARD, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED,
+    STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state,
+    state_of,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_FAILED;
@@ -32,7 +33,7 @@ pub use self::slot::{
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;
 use crate::floor::lock::hold;
-use crate::floor::{proc, shared};
+use crate::floor::{proc, shared, sys};
 
 /// Entries that are kept, with their write buffers mapped, for files opened later.
 const IDLE_MAX: usize = 8;
@@ -354,9 +355,13 @@ pub fn leave() {
         // Something could not be written: the guard must find us when we are dead.
         return;
     }
-    ledger.slots[index].ready.store(0, SeqCst);
-    ledger.slots[index].unseen.store(0, SeqCst);
-    ledger.slots[index].pid.store(0, SeqCst);
+    let (slot, process) = (&ledger.slots[index], sys::process_id() as u32);
+    // The guard clears it, too, if it cannot tell that this process lives: then it may be another's by now.
+    if slot.pid.compare_exchange(process, BEING_CLEARED, SeqCst, Relaxed).is_ok() {
+        slot.ready.store(0, SeqCst);
+        slot.unseen.store(0, SeqCst);
+        slot.pid.store(0, SeqCst);
+    }
 }
 
 /// In the child of a fork: nothing in the ledger is ours.
