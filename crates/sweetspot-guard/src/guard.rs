@@ -44,7 +44,7 @@ use std::time::Duration;
 use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry, FLAG_TRACER};
 
 use self::deaths::{Watch, Watched};
-use self::handles::Handles;
+use self::handles::{Handles, Refused};
 use self::reapers::Reapers;
 use self::servers::Servers;
 use crate::notes::Note;
@@ -58,6 +58,8 @@ const NAME: &std::ffi::CStr = c"sweetspot-guard";
 const HEAD_START: Duration = Duration::from_micros(200);
 /// Descriptors that are left for writing, and for saving beside, whatever handles take.
 const RESERVED: u64 = 16;
+/// So many answers in a row may come too late for an entry; its file's calls pass through then.
+const LATE_MAX: u32 = 3;
 /// The id of `due_event` among those of processes, which count from 1.
 const DUE: u64 = 0;
 
@@ -186,6 +188,14 @@ impl Held {
         let handle = self.handle.load(SeqCst);
         // The handles thread closes it only when no call of the reaper uses it; the reaper looks at it within the call.
         (handle != 0).then(|| sys::borrow(handle - 1))
+    }
+
+    /// One answer more comes too late.
+    fn late(&self) -> Refused {
+        match self.late_answers.fetch_add(1, SeqCst) + 1 {
+            LATE_MAX.. => Refused::ForGood,
+            _ => Refused::Later,
+        }
     }
 }
 

@@ -304,7 +304,7 @@ impl Guard {
                 // It may go on by now, but what is older comes first.
                 continue;
             }
-            let held_back = || self.reapers.hold_back(device, Job::Finish(id));
+            let held_back = || self.reapers.hold_back(device, Job::Finish(id)).is_none();
             match self.finish_entry(&dead, index, entry, &mut looked) {
                 Ok(()) => continue,
                 Err(Later::Hung) if !held_back() => {

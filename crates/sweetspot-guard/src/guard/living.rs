@@ -144,9 +144,16 @@ impl Guard {
             let mut rest = Some(taking);
             let used = (Some(index), device);
             if !self.enter(used, Waiter::Take, || rest.take().map(Job::GoOn)) {
-                give_back(entry, word, false);
-                let Some(left) = rest else { return };
+                let Some(mut left) = rest else { return };
+                // What follows it is not seen before it, if it takes but a moment longer.
+                left.left.push_front((index, word));
+                let Some(Job::GoOn(left)) = self.reapers.hold_back(device, Job::GoOn(left)) else {
+                    // So that it is looked in time what was held back for long enough.
+                    return self.poke();
+                };
                 taking = left;
+                taking.left.pop_front();
+                give_back(entry, word, false);
                 continue;
             }
             let written = self.write_taken(index, entry, word, &mut apart);

@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::CLOCK_STANDS;
 
+use super::Guard;
 use super::handles::Refused;
 use super::living::Taking;
-use super::{Guard, Held};
 use crate::quiet::Take;
 use crate::sys;
 
@@ -46,8 +46,6 @@ const SLOW_CALL: Duration = Duration::from_millis(20);
 const SLOW_AGE: Duration = Duration::from_secs(10);
 /// So long is held back what follows from a call that does not return.
 const HELD_BACK_MAX: Duration = Duration::from_secs(1);
-/// So many answers in a row may come too late for an entry; its file's calls pass through then.
-const LATE_MAX: u32 = 3;
 
 thread_local! {
     /// Of the threads that have been the reaper, which one this is; 0: none of them.
@@ -210,11 +208,13 @@ impl Reapers {
         self.lock().hung.get(&device).is_some_and(Hung::holds_back)
     }
 
-    /// Holds a job back that is of a file system which hangs, if it has done so only for a moment.
-    pub(super) fn hold_back(&self, device: u64, job: Job) -> bool {
-        let mut state = self.lock();
-        let hung = state.hung.get_mut(&device).filter(|hung| hung.holds_back());
-        hung.map(|hung| hung.held_back.push_back(job)).is_some()
+    /// Holds a job back that is of a file system which hangs, if it has done so only for a moment; else returns it.
+    pub(super) fn hold_back(&self, device: u64, job: Job) -> Option<Job> {
+        match self.lock().hung.get_mut(&device).filter(|hung| hung.holds_back()) {
+            Some(hung) => hung.held_back.push_back(job),
+            None => return Some(job),
+        }
+        None
     }
 
     /// Whether what is next on a file system comes after all that is due elsewhere.
@@ -482,16 +482,6 @@ impl Guard {
         if !is_awaited {
             self.ask_again(index);
             self.poke();
-        }
-    }
-}
-
-impl Held {
-    /// One answer more comes too late.
-    fn late(&self) -> Refused {
-        match self.late_answers.fetch_add(1, SeqCst) + 1 {
-            LATE_MAX.. => Refused::ForGood,
-            _ => Refused::Later,
         }
     }
 }

@@ -1,3 +1,4 @@
+use super::super::Held;
 use super::*;
 
 #[test]
@@ -46,4 +47,18 @@ fn a_step_that_nobody_waits_for_any_more_keeps_nothing() {
     };
     assert!(answer(8), "it is made as it was");
     assert!(!answer(7), "its entry is asked for again");
+}
+
+#[test]
+fn what_is_not_held_back_is_returned() {
+    let reapers = Reapers::new(Duration::ZERO);
+    let is_held_back = || reapers.hold_back(1, Job::Finish(7)).is_none();
+    assert!(!is_held_back(), "its file system does not hang");
+    let hang = |since| reapers.lock().hung.insert(1, Hung { since, ..Hung::default() });
+    hang(Some(Instant::now()));
+    assert!(is_held_back());
+    assert!(matches!(reapers.lock().hung[&1].held_back.front(), Some(Job::Finish(7))));
+    hang(Instant::now().checked_sub(HELD_BACK_MAX));
+    assert!(!is_held_back(), "it has done so for long");
+    assert!(matches!(reapers.hold_back(1, Job::Finish(8)), Some(Job::Finish(8))));
 }
