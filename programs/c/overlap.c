@@ -47,7 +47,7 @@ static const char *const names[] = {
     "open",        "open and write",  "open, appending", "creat",        "raw",          "truncate",   "fopen", "over",
     "over stream", "early ftruncate", "early write",     "early pwrite", "early writev", "early copy", "early many",
     "held stream", "held raw",        "held map",        "cut to read",  "cut by vfork", "cut by spawn",
-    "left stream", "left raw",        "left map",        "left aio",     "held map, appending",
+    "left stream", "left raw",        "left map",        "left aio",     "held map, appending", "held map, read",
     "times",       "times by raw",    "capability",      "fsync",        "shared seek",  "shared flags",
 };
 enum { NAMES = sizeof names / sizeof *names };
@@ -59,6 +59,9 @@ static void put(int fd, const char *bytes, size_t len) {
 static int is_left(const char *name) { return strncmp(name, "left ", 5) == 0; }
 static int is_held(const char *name) { return strncmp(name, "held ", 5) == 0 || is_left(name); }
 static int is_shared(const char *name) { return strncmp(name, "shared ", 7) == 0; }
+/* Standard input is the file from the start on, by a description that no process here has opened. */
+static int is_given(const char *name) { return strstr(name, "given") != NULL; }
+static int is_given_to_second(const char *name) { return strstr(name, "given second") != NULL; }
 
 /* Where each process says that it is ready, and where it is told the time at which all begin: by then all have
  * started, however busy the machine is. */
@@ -90,7 +93,8 @@ static void wait_for_step(int step) {
 
 /* What is shared is standard input of both. */
 static void first(const char *name) {
-    int fd = is_shared(name) ? 0 : open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
+    int has_it = is_shared(name) || (is_given(name) && !is_given_to_second(name));
+    int fd = has_it ? 0 : open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
     double begun_ms = begin();
     wait_until(begun_ms);
     for (int part = 1; part <= PARTS; part++) {
@@ -118,6 +122,7 @@ static void act_unseen(const char *name, int before) {
         say("short\n");
     if (strcmp(name, "held map, appending") == 0)
         held_map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, before, 0);
+    if (strstr(name, "read") && held_map && mprotect(held_map, 4096, PROT_READ | PROT_WRITE)) say("mprotect\n");
     if (strstr(name, " map")) memcpy(held_map + OVER_AT, "second", 6);
     if (strcmp(name, "left aio") == 0) {
         struct aiocb block = {.aio_fildes = before, .aio_buf = "second", .aio_nbytes = 6, .aio_offset = OVER_AT};
@@ -204,12 +209,13 @@ static int is_early(const char *name) { return strncmp(name, "early ", 6) == 0; 
 
 static void second(const char *name) {
     int more = strstr(name, "appending") ? O_APPEND : 0;
-    int before = is_early(name) || is_held(name) ? open(name, O_RDWR | more) : -1;
+    int before = is_given_to_second(name) ? dup(0) : is_early(name) || is_held(name) ? open(name, O_RDWR | more) : -1;
     if (before >= 0) lseek(before, OVER_AT, SEEK_SET);
     if (before >= 0 && strstr(name, " stream")) held_stream = fopen(name, "r+");
-    if (strcmp(name + 4, " map") == 0) {
-        held_map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, before, 0);
+    if (strstr(name, " map") && !more) {
+        held_map = mmap(NULL, 4096, PROT_READ | (strstr(name, "read") ? 0 : PROT_WRITE), MAP_SHARED, before, 0);
         close(before);
+        if (is_given(name)) close(0);
     }
     /* A spawn that opens files has whatever waits anywhere written first. So has "sync", which is apart. */
     begin();
@@ -232,7 +238,7 @@ static void start(char *program, const char *what, const char *name) {
 /* Both, for one way to do so. */
 static int start_two(char *program, const char *name) {
     int own = -1;
-    close(open(name, O_WRONLY | O_CREAT, 0644));
+    if (!is_given(name)) close(open(name, O_WRONLY | O_CREAT, 0644));
     if ((steps = open("steps", O_RDWR | O_CREAT, 0644)) < 0 || unlink("steps")) say("no steps\n");
     if (is_shared(name)) {
         int fd = open(name, O_RDWR);
@@ -278,7 +284,7 @@ int main(int count, char **words) {
     if (pipe(ends) || pipe(ready) || pipe(go)) say("pipe\n");
     for (int i = 0; i < NAMES; i++)
         if (count == 1 || strcmp(words[1], names[i]) == 0) processes += start_two(words[0], names[i]);
-    if (count == 2 && strcmp(words[1], "sync") == 0) processes += start_two(words[0], "sync");
+    if (processes == 0) processes += start_two(words[0], words[1]);
     let_begin(processes);
     close(ends[1]);
     while (wait(NULL) > 0) continue;

@@ -74,10 +74,9 @@ impl Openers {
         opener_of(self.place(device, inode).0.load(SeqCst)) == opener
     }
 
-    /// Whether more than one opener may have opened a file for writing: if not, all that have it open in the
-    /// tree have the same description.
-    pub fn are_many(&self, device: u64, inode: u64) -> bool {
-        opener_of(self.place(device, inode).0.load(SeqCst)) == MANY
+    /// Whether nobody in the tree has opened a file for writing: all that have it open so have it from outside.
+    pub fn is_unopened(&self, device: u64, inode: u64) -> bool {
+        self.place(device, inode).0.load(SeqCst) & !LOOKED == 0
     }
 
     /// A look begins whether anybody else has a file open. There is one at a time.
@@ -89,9 +88,11 @@ impl Openers {
     /// others that share the place.
     pub fn settle(&self, device: u64, inode: u64, opener: u32) {
         let (place, file) = self.place(device, inode);
-        let looked = word(file, MANY) | LOOKED;
-        // Where that fails, somebody has noted more.
-        let _ = place.compare_exchange(looked, word(file, opener), SeqCst, SeqCst);
+        let _ = place.fetch_update(SeqCst, SeqCst, |now| {
+            // Else somebody has noted more.
+            let is_looked = now & LOOKED != 0 && file_of(now & !LOOKED) == file;
+            is_looked.then_some(word(file, opener))
+        });
     }
 }
 
@@ -139,14 +140,21 @@ mod tests {
         let places = [const { AtomicU64::new(0) }; PLACES];
         let openers = Openers { places, last: AtomicU32::new(MANY - 2) };
         assert!(!openers.is_alone(1, 7, 10), "opened where nobody saw it");
+        assert!(openers.is_unopened(1, 7));
+        openers.begin_look(1, 7);
+        assert!(openers.is_unopened(1, 7));
         openers.note(1, 7, 10);
+        assert!(!openers.is_unopened(1, 7));
         openers.note(1, 7, 10);
         assert!(openers.is_alone(1, 7, 10));
         assert!(!openers.is_alone(1, 7, 11));
-        assert!(!openers.are_many(1, 7));
+        openers.begin_look(1, 7);
+        openers.settle(1, 7, 11);
+        assert!(openers.is_alone(1, 7, 11), "the one who opened it has it no more");
+        openers.begin_look(1, 7);
+        openers.settle(1, 7, 10);
         openers.note(1, 7, 11);
         assert!(!openers.is_alone(1, 7, 10) && !openers.is_alone(1, 7, 11));
-        assert!(openers.are_many(1, 7));
         openers.begin_look(1, 7);
         openers.note(1, 7, 11);
         openers.settle(1, 7, 10);

@@ -54,10 +54,9 @@ impl Writers {
         let Asked { owner, file, entry, .. } = *asked;
         let openers = &guard.ledger.openers;
         let opener = entry.opener.load(SeqCst);
-        let is_alone = match asked.is_copy {
-            true => !openers.are_many(file.device, file.inode),
-            false => openers.is_alone(file.device, file.inode, opener),
-        };
+        // What came from outside was opened by nobody of the tree.
+        let is_alone = openers.is_alone(file.device, file.inode, opener)
+            || asked.is_copy && openers.is_unopened(file.device, file.inode);
         if is_alone {
             return Some(false);
         }
@@ -186,17 +185,16 @@ fn adds(link: &Path) -> bool {
     flags.is_some_and(|flags| flags & libc::O_APPEND != 0)
 }
 
-/// Whether stores of a process to a mapping reach a file. The number of the device is not compared: some file
-/// systems show another one here. So another file with this number counts as well, but for the ledger.
+/// Whether stores of a process to a mapping reach a file, or may do so later: one that it only reads may yet be made
+/// writable. The number of the device is not compared: some file systems show another one here. So another file with
+/// this number counts as well, but for the ledger.
 fn is_mapped(pid: u32, inode: u64, ledger: &Path) -> bool {
     let maps = identity::said_of_memory(pid, "maps");
     let inode = inode.to_string();
     maps.split(|byte| *byte == b'\n').any(|line| {
         let mut fields =
             line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).skip(1);
-        let is_written =
-            fields.next().is_some_and(|bits| bits.contains(&b'w') && bits.contains(&b's'));
-        is_written
+        fields.next().is_some_and(|bits| bits.contains(&b's'))
             && fields.nth(2) == Some(inode.as_bytes())
             && fields.next() != Some(ledger.as_os_str().as_bytes())
     })

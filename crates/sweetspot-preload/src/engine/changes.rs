@@ -124,11 +124,12 @@ pub fn spawn_opens() {
 pub fn mapping_shared(fd: i32) {
     let is_writable =
         || sys::open_flags(fd).is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR);
-    if told().is_some_and(others::any_asked)
+    // Also what no call in this tree has opened.
+    if let Some(ledger) = told()
         && is_writable()
-        && let Some(status) = sys::status(fd)
+        && let Some(status) = sys::status(fd).filter(|status| status.regular)
     {
-        others::changing(&status);
+        others::opened(ledger, &status, libc::O_RDWR);
     }
 }
 

@@ -542,6 +542,15 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "stores to a file that was open before the program",
+        build: &[C("overlap")],
+        command: "for name in 'held map, given first' 'held map, read, given second'; do
+            $RUN $BIN/c/overlap \"$name\" 0<>\"$name\"; done",
+        not_predicted: APART,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one call over what waits, by a descriptor that was given",
         build: &[C("beneath")],
         command: "$RUN $BIN/c/beneath",
