@@ -22,7 +22,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 pub use self::homonyms::homonym;
-pub use self::later::{Unseen, later};
+pub use self::later::{Unseen, later, unloading};
 use self::names::{gnu_hash, lookup_in};
 use self::objects::loaded;
 pub use self::objects::{Object, whole_pages};

@@ -41,6 +41,11 @@ pub(super) fn begin(last: &'static Object) {
     LAST.store(core::ptr::from_ref(last).cast_mut(), Relaxed);
 }
 
+/// One may be unloaded, and another one, or the same, be where it was.
+pub fn unloading() {
+    LOOKED_AT.store(0, Relaxed);
+}
+
 /// Whether an object makes calls that are not seen, of those that were loaded since the last look.
 #[inline]
 pub fn later() -> Option<Unseen> {

@@ -98,6 +98,7 @@ extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> usize {
 /// Others can see that the library's file is not in use any more.
 extern "C" fn before_dlclose() -> usize {
     dispatch::pass_through().done();
+    next::unloading();
     dlclose::next()
 }
 
