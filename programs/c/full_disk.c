@@ -1,7 +1,8 @@
 /* Writes records that wait, lets another process fill the disk, and says which call tells it.
  * Descriptor 0 is of a file that both have: its offset is 1 when the records wait, and 2 when the disk is full.
- * Usage: full_disk FILE fsync|read|write|next|send|map|cut|allocate|own-*|close|again|return|exit|_exit|quick_exit|raw|three
- * own-sync|own-send|own-cut|own-map: by `syscall`.
+ * Usage: full_disk FILE fsync|read|write|next|send|map|cut|allocate|daemon|own-*|close|again|return|exit|_exit|quick_exit|
+ *        raw|alone|three
+ * own-sync|own-send|own-cut|own-map: by `syscall`. raw: the process ends by `syscall`; alone: its only thread does.
  * From return on: it ends so, without closing the file; three: with a status of its own. */
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -57,6 +58,7 @@ int main(int argc, char **argv) {
         int error = posix_fallocate(fd, 0, 100);
         say("allocate %d", -!!error), say(" %d\n", errno ? -1 : error);
     }
+    if (!strcmp(argv[2], "daemon")) say("daemon %d", daemon(1, 1)), say(" %d\n", errno);
     off_t at = 0;
     if (!strcmp(argv[2], "own-sync")) say("own-sync %ld", syscall(SYS_fsync, fd)), say(" %d\n", errno);
     if (!strcmp(argv[2], "own-cut")) say("own-cut %ld", syscall(SYS_ftruncate, fd, 0)), say(" %d\n", errno);
@@ -68,7 +70,7 @@ int main(int argc, char **argv) {
         long n = syscall(SYS_mmap, NULL, 100, PROT_READ, MAP_SHARED, fd, 0);
         say("own-map %ld", n), say(" %d\n", errno);
     }
-    if (strstr("return exit _exit quick_exit raw three", argv[2])) {
+    if (strstr("return exit _exit quick_exit raw alone three", argv[2])) {
         const char *end = argv[2];
         // Still in the stream when the program ends by itself.
         printf("unflushed");
@@ -76,6 +78,7 @@ int main(int argc, char **argv) {
         if (!strcmp(end, "_exit")) _exit(0);
         if (!strcmp(end, "quick_exit")) quick_exit(0);
         if (!strcmp(end, "raw")) syscall(SYS_exit_group, 0);
+        if (!strcmp(end, "alone")) syscall(SYS_exit, 0);
         return !strcmp(end, "three") ? 3 : 0;
     }
     errno = 0;

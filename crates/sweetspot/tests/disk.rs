@@ -127,7 +127,7 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
         "full-disk",
         &[
             "fsync", "read", "write", "next", "send", "map", "cut", "allocate", "own-sync",
-            "own-send", "own-cut", "own-map", "close", "again",
+            "own-send", "own-cut", "own-map", "daemon", "close", "again",
         ],
         |how, disk, _, output| {
             assert!(output.status.success(), "{how}: {output:?}");
@@ -213,7 +213,7 @@ fn what_is_changed_while_a_disk_is_full_stays() {
 
 #[test]
 fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
-    let ways = ["return", "exit", "_exit", "quick_exit", "raw", "three"];
+    let ways = ["return", "exit", "_exit", "quick_exit", "raw", "alone", "three"];
     check_each("lost-bytes", &ways, |how, disk, home, output| {
         let expected = if how == "three" { 3 } else { 74 };
         assert_eq!(output.status.code(), Some(expected), "{how}: {output:?}");

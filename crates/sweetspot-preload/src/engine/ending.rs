@@ -10,7 +10,7 @@ use super::handlers::Uncovered;
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{is_spawned_child, passive};
-use super::{dirty, entries, handle, handlers, ledger, others, pool, spawns, streams};
+use super::{dirty, entries, file, handle, handlers, ledger, others, pool, spawns, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::next::{self, Unseen};
 use crate::floor::{proc, sys};
@@ -107,6 +107,24 @@ pub(super) fn forget() {
 
 /// EX_IOERR of sysexits.h.
 const STATUS_LOST: i32 = 74;
+
+/// Before this process makes a child and ends inside libc, where it can neither say nor end with what it has lost; the
+/// child would know nothing of it. The error with which that must not begin; `None`: nobody has to learn anything.
+pub fn ends_unheard() -> Option<i32> {
+    if is_spawned_child() {
+        return None;
+    }
+    let error = |file: &file::OpenFile| {
+        let of = [&file.error, &file.close_error].map(|error| error.load(Relaxed));
+        let is_open = file.references.load(Relaxed) > 0;
+        of.into_iter().find(|errno| is_open && *errno != 0)
+    };
+    let failed = file::used().find_map(error).or(has_lost().then_some(libc::EIO));
+    if failed.is_none() && entries::any_failed() {
+        say_what_failed();
+    }
+    failed
+}
 
 /// The status with which a program ends that ends with `status`: success means that all it wrote is
 /// in its files.

@@ -8,7 +8,8 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::{changes, deaths};
+use crate::engine::{changes, deaths, ending, spawns};
+use crate::floor::errno::fail;
 use crate::front::dispatch;
 
 makes! {
@@ -167,10 +168,16 @@ hook! {
 hook! {
     fn daemon(keep_folder: c_int, keep_descriptors: c_int) -> c_int, next => {
         // The parent ends inside; anyone who comes back is the child, unless it could not be made.
-        let parent = crate::floor::sys::process_id();
+        // A filter may kill for the question.
+        let number = || (!spawns::is_filtered()).then(crate::floor::sys::process_id);
+        let parent = number();
         dispatch::before_fork();
+        if let Some(errno) = ending::ends_unheard() {
+            dispatch::after_fork(-1);
+            return fail(errno) as c_int;
+        }
         let answer = next(keep_folder, keep_descriptors);
-        let in_child = crate::floor::sys::process_id() != parent;
+        let in_child = parent.map_or(answer == 0, |_| number() != parent);
         dispatch::after_fork(if in_child { 0 } else { -1 });
         if in_child && keep_descriptors == 0 {
             (0..=2).for_each(dispatch::made);

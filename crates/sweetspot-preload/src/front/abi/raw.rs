@@ -23,6 +23,7 @@ use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
 use crate::engine::{self, changes, deaths, ending, handlers, mapping};
+use crate::floor::atomic::has_threads;
 use crate::floor::signals::asked_set;
 use crate::front::reach::target::{Environment, Target};
 use crate::front::{dispatch, duplicates};
@@ -377,7 +378,8 @@ fn of_processes(call: &Call) -> Option<isize> {
                 call.make_with([a, b, c, changed.map_or(d, |changed| changed as usize), e, f])
             })
         }
-        libc::SYS_exit_group => {
+        // A process that has one thread ends with it.
+        libc::SYS_exit | libc::SYS_exit_group if number != libc::SYS_exit || !has_threads() => {
             dispatch::end();
             call.make_with([ending::end_status(a as c_int) as usize, b, c, d, e, f])
         }
