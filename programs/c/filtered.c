@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -54,6 +55,57 @@ static void become(void) {
     _exit(97);
 }
 
+static void await(pid_t child, int otherwise) {
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) _exit(otherwise);
+}
+static void borrow(void) {
+    char *words[] = {"true", NULL};
+    pid_t child = vfork();
+    if (child == 0) execve("/bin/true", words, environ), _exit(97);
+    await(child, 98);
+}
+static void spawn(void) {
+    char *words[] = {"true", NULL};
+    pid_t child = -1;
+    if (posix_spawn(&child, "/bin/true", NULL, NULL, words, environ)) _exit(97);
+    await(child, 98);
+}
+static void shell(void) {
+    if (system("true")) _exit(97);
+}
+static void copy(void) {
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    await(child, 98);
+}
+static void detach(void) {
+    if (daemon(1, 1)) _exit(97);
+}
+/* The child of a vfork allows itself less, and goes on. */
+static void child_forbids(long call, unsigned how) {
+    int status;
+    pid_t child = vfork();
+    if (child == 0) {
+        forbid(call, how);
+        if (access("out", R_OK)) _exit(98);
+        become();
+    }
+    waitpid(child, &status, 0);
+    say("its child, without %ld: %x\n", call, (unsigned)(status & ~0x80));
+    child = vfork();
+    if (child == 0) {
+        forbid(call, how);
+        pid_t own = fork();
+        if (own == 0) _exit(access("out", R_OK));
+        await(own, 99);
+        borrow();
+        _exit(7);
+    }
+    waitpid(child, &status, 0);
+    say("its child with children, without %ld: %x\n", call, (unsigned)(status & ~0x80));
+}
+
 int main(void) {
     static const struct {
         const char *name;
@@ -64,6 +116,11 @@ int main(void) {
         {"a fault", fault, {SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, 0}},
         {"handlers", handle, {SYS_rt_sigprocmask, SYS_gettid, SYS_futex, 0}},
         {"another program", become, {SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_geteuid, SYS_statx}},
+        {"a vfork", borrow, {SYS_getpid, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_gettid}},
+        {"a spawn", spawn, {SYS_getpid, SYS_gettid, SYS_statx, 0}},
+        {"a shell", shell, {SYS_gettid, SYS_statx, 0}},
+        {"a fork", copy, {SYS_getpid, SYS_mmap, SYS_rt_sigaction, SYS_munmap}},
+        {"a daemon", detach, {SYS_getpid, SYS_mmap, 0}},
     };
     static const unsigned hows[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO | EPERM};
     for (size_t i = 0; i < sizeof things / sizeof *things; i++) {
@@ -73,6 +130,8 @@ int main(void) {
             pid_t child = fork();
             if (child == 0) {
                 alarm(20);
+                /* With a handler, of which something of ours could be kept. */
+                signal(SIGUSR2, on_signal);
                 write_and_read();
                 forbid(call, hows[j % 2]);
                 /* A second time, under the first one. */
@@ -84,6 +143,12 @@ int main(void) {
             waitpid(child, &status, 0);
             say("%s, without %d: %x\n", things[i].name, j, (unsigned)(status & ~0x80));
         }
+    }
+    write_and_read();
+    for (int handlers = 0; handlers < 2; handlers++) {
+        static const long calls[] = {SYS_getpid, SYS_mmap, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_statx};
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) child_forbids(calls[i], hows[0]);
+        signal(SIGUSR1, on_signal);
     }
     log_out();
     return 0;

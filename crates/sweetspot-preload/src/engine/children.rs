@@ -9,7 +9,9 @@ use sweetspot_core::why::Why;
 
 use super::concerns::{self, COMPANY};
 use super::dirty::release_point;
-use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive, set_under_seccomp};
+use super::process::{
+    PASSIVE_FOR_GOOD, acquire_point, set_passive, set_under_seccomp, under_seccomp,
+};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
 use super::{
@@ -59,14 +61,15 @@ pub fn after_fork(child: i32) {
             // The child of a vfork has forked: what is kept here is of its parent's parent.
             set_passive(PASSIVE_FOR_GOOD);
         }
-        ledger::leave_to_parent();
+        // A filter may kill for the calls of these. Nothing is buffered under one.
+        if !under_seccomp() {
+            ledger::leave_to_parent();
+            handlers::after_fork();
+            others::goes_on_unseen();
+        }
         ending::forget();
         streams::forget();
-        handlers::after_fork();
-        others::goes_on_unseen();
-    }
-    lock::fork_ends(child == 0);
-    if child == 0 {
+        lock::fork_ends(true);
         spawns::forget_all();
     }
     if passive() {
@@ -77,6 +80,9 @@ pub fn after_fork(child: i32) {
         file::release_all_locks();
         put_off::forget();
         pool::release_lock();
+    } else {
+        // The child of a vfork that forks does not come here: what is counted is its parent's.
+        lock::fork_ends(false);
     }
     // What another thread opened meanwhile is shared too.
     quiesce_all(Sharing::All, Some(Why::Shared));
@@ -92,7 +98,8 @@ pub fn before_spawn(actions: usize) {
     // The child of a vfork, which may need the ledger, maps nothing into its parent's memory.
     changes::starting();
     begin_company();
-    if spawns::is_spawned_child() {
+    if spawns::is_spawned_child() || under_seccomp() {
+        // Under a filter nobody asks who is whose child: it may kill for that, and nothing is kept any more.
         return;
     }
     if passive() {
@@ -112,7 +119,23 @@ pub fn before_spawn(actions: usize) {
 
 /// After a spawn, in the parent.
 pub fn after_spawn() {
+    end_spawns();
+}
+
+/// The same after a spawn in which handlers may have begun: by its calls one of them has ended it, and what it opened
+/// before there was a child is shared; what the child has done since is news.
+pub fn after_spawn_with_handlers(actions: usize) {
+    if !end_spawns() && !passive() {
+        quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
+        acquire_point();
+    }
+}
+
+/// Whether there was one.
+fn end_spawns() -> bool {
+    let mut is_any = false;
     while let Some(actions) = spawns::ended() {
+        is_any = true;
         if !passive() {
             // What another thread opened meanwhile may be shared too.
             quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
@@ -124,6 +147,7 @@ pub fn after_spawn() {
             ending::end_because(Why::SharedMemory);
         }
     }
+    is_any
 }
 
 /// Before this process becomes another program; it goes on if that fails. `is_there`: there is a file to be run.
@@ -169,5 +193,23 @@ pub fn go_on() {
     if !passive() && forking() {
         spawns::count_fork(false);
         acquire_point();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the child of a vfork does, in the memory of its parent: a lock that a third thread holds there would seem to
+    /// be free to the child of another fork that is in progress.
+    #[test]
+    fn a_fork_by_who_takes_no_part_ends_no_other() {
+        lock::fork_begins();
+        assert!(passive());
+        before_fork();
+        after_fork(1);
+        assert_eq!(lock::forks(), 1);
+        lock::fork_ends(false);
+        assert_eq!(lock::forks(), 0);
     }
 }

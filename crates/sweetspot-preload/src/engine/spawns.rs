@@ -6,7 +6,8 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 use super::concerns;
@@ -28,6 +29,9 @@ static FORKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether a fork is in progress.
 pub fn forking() -> bool {
+    if FORKING.load(Relaxed) != 0 && passive_reasons() & PASSIVE_SPAWN != 0 {
+        end_of_threads_that_ended();
+    }
     FORKING.load(Relaxed) != 0
 }
 
@@ -57,6 +61,10 @@ struct Spawner {
     actions: AtomicUsize,
     /// Whether the child has asked for a seccomp filter, which its parent is not under.
     is_filtered: AtomicBool,
+    /// How many, it and its children in a row, wait in vforks after which [`goes_on`] is called before any other hook.
+    to_be_told: AtomicU32,
+    /// The thread's number where it may end meanwhile; 0: it does not, `FREED`: the place is being freed.
+    may_end: AtomicI32,
     /// The signal mask before, for the child.
     mask: AtomicU64,
 }
@@ -71,6 +79,8 @@ static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
         process: AtomicI32::new(0),
         actions: AtomicUsize::new(0),
         is_filtered: AtomicBool::new(false),
+        to_be_told: AtomicU32::new(0),
+        may_end: AtomicI32::new(0),
         mask: AtomicU64::new(0),
     }
 }; SPAWNERS_MAX];
@@ -87,21 +97,88 @@ pub fn begin(actions: usize, goes_on: fn()) -> bool {
     let me = sys::thread_pointer();
     let is_free =
         |spawner: &&Spawner| spawner.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
-    let Some(spawner) = SPAWNERS.iter().find(is_free) else { return false };
+    let find = || SPAWNERS.iter().find(is_free);
+    let found = find().or_else(|| {
+        end_of_threads_that_ended();
+        find()
+    });
+    let Some(spawner) = found else { return false };
     spawner.process.store(sys::process_id(), Relaxed);
     spawner.actions.store(actions, Relaxed);
     spawner.is_filtered.store(false, Relaxed);
+    spawner.to_be_told.store(0, Relaxed);
+    spawner.may_end.store(0, Release);
     concerns::spawn_began();
     true
 }
 
+/// The place of this thread, if it waits; the child of a vfork finds that of its parent.
+fn spawner_of_thread() -> Option<&'static Spawner> {
+    let me = sys::thread_pointer();
+    SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me)
+}
+
+/// The same, if it is this process that waits.
+fn own_spawner() -> Option<&'static Spawner> {
+    spawner_of_thread().filter(|spawner| !spawner.is_of_parent())
+}
+
+impl Spawner {
+    /// Whether this process, whose thread pointer it has, is the child: it has our memory, but not our process id.
+    fn is_of_parent(&self) -> bool {
+        // The filter may kill for the question. The parent does not come here before it has said that it goes on.
+        self.is_filtered.load(Relaxed) && self.to_be_told.load(Relaxed) != 0
+            || self.process.load(Relaxed) != sys::process_id()
+    }
+}
+
+/// After [`begin`], also in the child of a vfork that begins one: before any other hook, and any handler, this process
+/// calls [`goes_on`].
+pub fn will_go_on() {
+    if let Some(spawner) = spawner_of_thread() {
+        spawner.to_be_told.fetch_add(1, Relaxed);
+    }
+}
+
+/// See [`will_go_on`].
+pub fn goes_on() {
+    if let Some(spawner) = spawner_of_thread() {
+        spawner.to_be_told.fetch_sub(1, Relaxed);
+    }
+}
+
+/// After [`begin`], where this thread may end before `goes_on`: it can be cancelled in what it waits for.
+pub fn thread_may_end() {
+    if let Some(spawner) = own_spawner() {
+        spawner.may_end.store(sys::thread_id(), Relaxed);
+    }
+}
+
+/// `Spawner::may_end` where somebody frees the place, alone.
+const FREED: i32 = -1;
+
+/// Threads that have ended wait for nothing.
+#[cold]
+fn end_of_threads_that_ended() {
+    for spawner in &SPAWNERS {
+        let (known, thread) = (spawner.thread.load(Relaxed), spawner.may_end.load(Acquire));
+        if known == 0 || thread <= 0 || known == sys::thread_pointer() {
+            continue;
+        }
+        // SAFETY: no signal is sent.
+        let answer = unsafe { sys::syscall!(SYS_tgkill, sys::process_id() as isize, thread, 0) };
+        let has_ended = answer == -libc::ESRCH as isize;
+        // Once, also where several threads find it, or a new one that has its pointer.
+        if has_ended && spawner.may_end.compare_exchange(thread, FREED, Relaxed, Relaxed).is_ok() {
+            spawner.thread.store(0, Relaxed);
+            end();
+        }
+    }
+}
+
 /// After [`begin`]: where this thread's signal mask of before is kept for its child. `None`: it has not begun.
 pub fn keep_mask(mask: u64) -> Option<&'static AtomicU64> {
-    let me = sys::thread_pointer();
-    let spawner = SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me)?;
-    if spawner.process.load(Relaxed) != sys::process_id() {
-        return None;
-    }
+    let spawner = own_spawner()?;
     spawner.mask.store(mask, Relaxed);
     Some(&spawner.mask)
 }
@@ -109,12 +186,14 @@ pub fn keep_mask(mask: u64) -> Option<&'static AtomicU64> {
 /// A vfork or spawn of this thread is over: takes note of that, and returns the list of file actions. `None`:
 /// there is none, or this is the child, after a spawn of its own.
 pub fn ended() -> Option<usize> {
-    let me = sys::thread_pointer();
-    let spawner = SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me)?;
-    if spawner.process.load(Relaxed) != sys::process_id() {
+    let spawner = own_spawner()?;
+    let actions = spawner.actions.load(Relaxed);
+    let thread = spawner.may_end.load(Relaxed);
+    let free = || spawner.may_end.compare_exchange(thread, FREED, Relaxed, Relaxed);
+    if thread == FREED || free().is_err() {
+        // It is that of an ended thread, which had this pointer, and another one is about to free it.
         return None;
     }
-    let actions = spawner.actions.load(Relaxed);
     spawner.thread.store(0, Relaxed);
     Some(actions)
 }
@@ -132,11 +211,9 @@ fn still_passive() -> bool {
     if passive_reasons() & PASSIVE_SPAWN == 0 {
         return is_for_good;
     }
-    let me = sys::thread_pointer();
-    match SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me) {
+    match spawner_of_thread() {
         None => is_for_good,
-        // The child of a vfork has our memory and our thread pointer, but not our process id.
-        Some(spawner) if spawner.process.load(Relaxed) != sys::process_id() => true,
+        Some(spawner) if spawner.is_of_parent() => true,
         Some(_) => {
             let goes_on = GOES_ON.load(Relaxed);
             // SAFETY: stored by `begin` alone, before there was a spawner.
@@ -189,10 +266,7 @@ fn spawner_of_child() -> Option<&'static Spawner> {
     if passive_reasons() & PASSIVE_SPAWN == 0 {
         return None;
     }
-    let me = sys::thread_pointer();
-    SPAWNERS.iter().find(|spawner| {
-        spawner.thread.load(Relaxed) == me && spawner.process.load(Relaxed) != sys::process_id()
-    })
+    spawner_of_thread().filter(|spawner| spawner.is_of_parent())
 }
 
 #[cfg(test)]

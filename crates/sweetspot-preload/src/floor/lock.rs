@@ -59,6 +59,12 @@ pub fn fork_ends(is_child: bool) {
     let _ = FORKS.fetch_update(Relaxed, Relaxed, end);
 }
 
+/// How many are in progress.
+#[cfg(test)]
+pub fn forks() -> u64 {
+    FORKS.load(Relaxed) / ONE_FORK
+}
+
 /// Whether this is the child of a fork that is not over: libc calls functions of the program's there before it goes on.
 /// Locks are copied as they were, and who held them is a thread of the parent's.
 pub fn is_holder_elsewhere() -> bool {

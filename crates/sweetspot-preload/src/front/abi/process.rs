@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use sweetspot_core::why::Why;
 
 use super::{Pointer, vfork};
-use crate::engine::children::{after_exec, after_spawn};
+use crate::engine::children::{after_exec, after_spawn_with_handlers};
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
 use crate::engine::entries::before_threads;
@@ -15,7 +15,9 @@ use crate::engine::sharing::{
     MOVES, OPENS, adding_to_actions, begin_actions, begun_actions, forget_actions, is_named,
     named_in_actions,
 };
+use crate::engine::spawns;
 use crate::floor::aside;
+use crate::floor::atomic::single_threaded;
 use crate::front::dispatch::{
     self, after_fork, before_exec, before_fork, before_spawn, end, end_because,
 };
@@ -134,7 +136,7 @@ fn starting<R>(
     };
     let answer =
         target::start(target, environment, |changed| spawn(changed.unwrap_or(environment)));
-    after_spawn();
+    after_spawn_with_handlers(actions as usize);
     answer
 }
 
@@ -158,8 +160,12 @@ spawns! {
 /// Starts the shell inside libc.
 pub(super) fn starting_shell<R>(shell: impl FnOnce() -> R) -> R {
     before_spawn(0);
+    if !single_threaded() {
+        // It may be cancelled.
+        spawns::thread_may_end();
+    }
     let answer = target::start_shell(shell);
-    after_spawn();
+    after_spawn_with_handlers(0);
     // `system` has waited for it.
     deaths::learned();
     answer

@@ -53,8 +53,7 @@ unsafe extern "C" fn own_vfork() {
 
 /// The mask that the child is to have; null: it has that already.
 extern "C" fn before() -> *const AtomicU64 {
-    let mask = block_signals();
-    before_spawn(0);
+    let mask = begin_vfork();
     let Some(mask) = mask else { return core::ptr::null() };
     match spawns::keep_mask(mask) {
         Some(kept) => kept,
@@ -66,18 +65,26 @@ extern "C" fn before() -> *const AtomicU64 {
     }
 }
 
-/// The mask before, unless there are no handlers.
-fn block_signals() -> Option<u64> {
-    (signals::asked_set() != 0)
-        .then(|| sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set()))
+/// The mask before, unless there are no handlers, or a filter may kill for the question.
+fn begin_vfork() -> Option<u64> {
+    let mask = (signals::asked_set() != 0 && !spawns::is_filtered())
+        .then(|| sys::change_signal_mask(libc::SIG_BLOCK, signals::blockable_set()));
+    before_spawn(0);
+    spawns::will_go_on();
+    mask
+}
+
+fn end_vfork(mask: Option<u64>) {
+    spawns::goes_on();
+    after_spawn();
+    mask.map(sys::set_signal_mask);
 }
 
 /// In the parent, with what the kernel answered. Its own answer is libc's.
 extern "C" fn after(answer: isize, mask: *const AtomicU64) -> c_int {
     // SAFETY: what `before` said.
     let mask = unsafe { mask.as_ref() }.map(|mask| mask.load(Relaxed));
-    after_spawn();
-    mask.map(sys::set_signal_mask);
+    end_vfork(mask);
     if answer < 0 { fail(-answer as i32) as c_int } else { answer as c_int }
 }
 
@@ -92,12 +99,10 @@ pub(super) fn with_own_stack(
     started: Started,
     clone: impl FnOnce(extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int,
 ) -> c_int {
-    let mask = block_signals();
-    before_spawn(0);
+    let mask = begin_vfork();
     let borrowing = Borrowing { started, mask };
     let answer = clone(begin, (&raw const borrowing).cast_mut().cast());
-    after_spawn();
-    mask.map(sys::set_signal_mask);
+    end_vfork(mask);
     answer
 }
 
