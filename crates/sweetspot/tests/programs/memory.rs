@@ -99,6 +99,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
     ("signals_window", "$RUN $BIN/c/signals_window 6"),
     ("stacks", "$RUN $BIN/c/stacks"),
+    ("shell_starts", "$RUN $BIN/c/shell_starts sets; $RUN $BIN/c/shell_starts leaves"),
     ("stamps", "$RUN $BIN/c/stamps last"),
     ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
     (

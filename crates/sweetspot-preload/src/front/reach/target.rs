@@ -16,10 +16,11 @@
 mod environment;
 
 use core::ffi::c_char;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use sweetspot_core::{linkers, policy};
 
-use self::environment::{Names, elements, readable_text, variable, without};
+use self::environment::{Names, elements, readable_text, variable, without, without_for_good};
 use crate::engine::spawns::is_filtered;
 use crate::floor::atomic::single_threaded;
 use crate::floor::{aside, proc, sys};
@@ -33,6 +34,12 @@ unsafe extern "C" {
 
 /// The environment of this process.
 pub fn own_environment() -> Environment {
+    put_back();
+    environment_now()
+}
+
+/// The same, or the one that stands in its place.
+fn environment_now() -> Environment {
     // SAFETY: a variable of libc.
     unsafe { environ }
 }
@@ -85,7 +92,7 @@ impl Target {
 /// The folders in which programs are looked for.
 fn own_path_folders() -> impl Iterator<Item = &'static [u8]> {
     const NAME: &[u8] = b"PATH=";
-    let given = variable(own_environment(), NAME).map(|path| &path[NAME.len()..]);
+    let given = variable(environment_now(), NAME).map(|path| &path[NAME.len()..]);
     given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':')
 }
 
@@ -122,10 +129,15 @@ pub fn start<R>(
     start: impl FnOnce(Option<Environment>) -> R,
 ) -> R {
     match Names::of(given) {
-        // Where it may not be allowed to look: nothing would be buffered there anyway.
-        Some(names) if is_filtered() || is_harmed(target, &names) => without(given, &names, start),
+        Some(names) if must_be_without(target, &names) => without(given, &names, start),
         _ => start(None),
     }
+}
+
+/// Whether the program must start without us, also where it may not be allowed to look: nothing would be buffered there
+/// anyway.
+fn must_be_without(target: Target, names: &Names) -> bool {
+    is_filtered() || is_harmed(target, names)
 }
 
 /// Calls what starts the shell inside libc, in the environment of this process; without us, if the
@@ -133,15 +145,33 @@ pub fn start<R>(
 /// variables meanwhile.
 pub fn start_shell<R>(shell: impl FnOnce() -> R) -> R {
     let own = own_environment();
-    start(Target::At(libc::AT_FDCWD, c"/bin/sh".as_ptr()), own, |changed| {
-        let Some(changed) = changed.filter(|_| single_threaded()) else { return shell() };
-        // SAFETY: a variable of libc; the list lives until it is put back.
+    let target = Target::At(libc::AT_FDCWD, c"/bin/sh".as_ptr());
+    let names = Names::of(own).filter(|names| single_threaded() && must_be_without(target, names));
+    if let Some(changed) = names.and_then(|names| without_for_good(own, &names)) {
+        PUT_ASIDE.store(own.cast_mut(), Relaxed);
+        IN_PLACE.store(changed.cast_mut(), Relaxed);
+        // SAFETY: a variable of libc; the list is never taken away.
         unsafe { environ = changed };
-        let answer = shell();
-        // SAFETY: as above.
-        unsafe { environ = own };
-        answer
-    })
+    }
+    let answer = shell();
+    put_back();
+    answer
+}
+
+/// The environment of this process while another one is in its place, and that one. A handler may leave the function
+/// that starts the shell by a jump, or set a variable, which makes a new list.
+#[unsafe(link_section = ".data")]
+static PUT_ASIDE: AtomicPtr<*const c_char> = AtomicPtr::new(core::ptr::null_mut());
+#[unsafe(link_section = ".data")]
+static IN_PLACE: AtomicPtr<*const c_char> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Puts the environment back, if another one is still in its place.
+fn put_back() {
+    let in_place = IN_PLACE.load(Relaxed);
+    if !in_place.is_null() && core::ptr::eq(environment_now(), in_place) {
+        // SAFETY: a variable of libc, and the list that was there before.
+        unsafe { environ = PUT_ASIDE.load(Relaxed) };
+    }
 }
 
 /// Whether the program is one that must start without us.

@@ -1055,6 +1055,19 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what happens while a shell runs that was started",
+        build: &[C("shell_starts")],
+        command: "for how in none little; do \
+                      for way in reads leaves sets cancelled; do \
+                          rm -f ready handled; $RUN $BIN/c/shell_starts $way $how; \
+                      done; \
+                  done; \
+                  for way in leaves sets; do $RUN $BIN/c/shell_starts $way filter; done",
+        not_predicted: APART,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "children of unusual kinds",
         build: &[C("unusual_kin")],
         command: "for way in filter handlers numbers; do $RUN $BIN/c/unusual_kin $way; done",

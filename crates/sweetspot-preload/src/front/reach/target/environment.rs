@@ -1,9 +1,10 @@
 //! Environments that others hand over: whether they name our library, and copies without it.
 #![allow(unsafe_code)]
 
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 use super::Environment;
 use crate::engine::spawns::is_filtered;
@@ -160,7 +161,7 @@ pub(super) fn without<R>(
 ) -> R {
     // One with a bad address is the kernel's to refuse.
     let Some(count) = words(given) else { return start(None) };
-    let bytes = (count + names.preload.len() / 8 + 1) * size_of::<usize>();
+    let bytes = bytes_without(count, names);
     // A filter may kill for a call.
     let memory = if bytes <= SMALL_BYTES && is_filtered() { None } else { sys::map_memory(bytes) };
     let Some(memory) = memory else {
@@ -174,6 +175,48 @@ pub(super) fn without<R>(
     // SAFETY: mapped above, and nobody's any more.
     unsafe { sys::syscall!(SYS_munmap, memory, bytes) };
     answer
+}
+
+/// A copy of the environment without us that lives on, one at a time; `None`: there is no room for it.
+pub(super) fn without_for_good(given: Environment, names: &Names) -> Option<Environment> {
+    let count = words(given)?;
+    let bytes = bytes_without(count, names);
+    // A filter may kill for a call.
+    let memory = match bytes <= SMALL_BYTES {
+        true => SMALL.0.get().cast(),
+        false if is_filtered() => return None,
+        false => large(bytes)?,
+    };
+    // SAFETY: that many bytes of memory; no other program is being started by what was there before.
+    Some(unsafe { copy_without(memory, given, names, count) })
+}
+
+struct Small(UnsafeCell<[usize; SMALL_BYTES / size_of::<usize>()]>);
+
+// SAFETY: it is only used while there is one thread.
+unsafe impl Sync for Small {}
+
+#[unsafe(link_section = ".data")]
+static SMALL: Small = Small(UnsafeCell::new([0; SMALL_BYTES / size_of::<usize>()]));
+
+/// Memory that is mapped for a larger copy, and used again.
+fn large(bytes: usize) -> Option<*mut u8> {
+    #[unsafe(link_section = ".data")]
+    static MEMORY: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+    #[unsafe(link_section = ".data")]
+    static BYTES: AtomicUsize = AtomicUsize::new(0);
+    if BYTES.load(Relaxed) < bytes {
+        // What it had before the program may still know of.
+        let bytes = bytes.next_power_of_two();
+        MEMORY.store(sys::map_memory(bytes)?, Relaxed);
+        BYTES.store(bytes, Relaxed);
+    }
+    Some(MEMORY.load(Relaxed))
+}
+
+/// Bytes of a copy.
+fn bytes_without(count: usize, names: &Names) -> usize {
+    (count + names.preload.len() / 8 + 1) * size_of::<usize>()
 }
 
 /// How many words an environment has, with the one that ends it; `None`: there is a bad address among theirs.
