@@ -5,7 +5,8 @@
    while records wait, by calls that do not (beside-written, -sent, -allocated, -streamed, -formatted, -flagged,
    -asynchronous, -unfollowed) or by another process, made before, which says so or not (beside-told, -untold), or
    the largest size that the file
-   system allows for a file (largest, jump, largest-append); or the last position that it has (positions). */
+   system allows for a file (largest, jump, largest-append), also of one that is inherited as descriptor 0
+   (largest-given, largest-append-given); or the last position that it has (positions). */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <errno.h>
@@ -148,7 +149,7 @@ int main(int count, char **words) {
     for (int i = 0; i < files; i++) {
         char name[20];
         snprintf(name, sizeof name, "file%d", i);
-        fds[i] = open(name, O_CREAT | O_RDWR | O_TRUNC | appends, 0644);
+        fds[i] = strstr(how, "given") ? 0 : open(name, O_CREAT | O_RDWR | O_TRUNC | appends, 0644);
         if (fds[i] < 0) return 3;
     }
     if (!is_disk) {

@@ -11,6 +11,8 @@ use test_start::{stderr, stdout, turn};
 mod asked;
 mod compiler;
 mod memory_disk;
+#[path = "disk/room.rs"]
+mod room;
 mod unwritten;
 
 use memory_disk::Disk;
@@ -264,75 +266,6 @@ fn what_was_closed_is_free_at_once() {
         std::mem::forget(disk);
         assert!(unmounted.success(), "round {round}: busy after the program's end");
     }
-}
-
-/// What a victim of its own says, without and with a buffer of each size, on a disk of so many megabytes.
-fn check_room(name: &str, ways: &[&str], disk_megabytes: Option<u32>) {
-    check_room_on(name, ways, disk_megabytes.map(|size| move |folder| Disk::mount(folder, size)));
-}
-
-/// The same on a disk that is mounted in a folder, or on none.
-fn check_room_on(name: &str, ways: &[&str], mount: Option<impl Fn(PathBuf) -> Option<Disk>>) {
-    let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-victim"));
-    let _turn = turn();
-    compiler::compile("room", &[], &victim);
-    for how in ways {
-        let mut expected = None;
-        for size in ["off", "auto", "512", "64K", "1M"] {
-            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-            let disk = mount.as_ref().map(|mount| mount(folder.path().join("disk")));
-            let place = match &disk {
-                None => folder.path(),
-                Some(Some(disk)) => &disk.0,
-                Some(None) => {
-                    return test_start::skip("mounting a file system needs root");
-                }
-            };
-            let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-            command.args(["run", "--buffer-size", size, "--"]).arg(&victim).arg(how).arg(place);
-            let output = command.output().expect("started");
-            if output.status.code() == Some(77) {
-                println!("skipped: no file of the largest size here");
-                continue;
-            }
-            assert!(output.status.success(), "{how}, {size}: {output:?}");
-            let said = stdout(&output);
-            assert_eq!(expected.get_or_insert_with(|| said.clone()), &said, "{how}, {size}");
-        }
-    }
-}
-
-#[test]
-fn a_small_disk_takes_what_fits_and_refuses_the_rest() {
-    check_room("small-disk", &["full", "many", "append", "late"], Some(6));
-}
-
-#[test]
-fn a_disk_that_is_filled_beside_takes_what_fits() {
-    let ways = [
-        "written",
-        "sent",
-        "allocated",
-        "streamed",
-        "formatted",
-        "flagged",
-        "asynchronous",
-        "unfollowed",
-        "told",
-        "untold",
-    ];
-    let ways = ways.map(|way| format!("beside-{way}"));
-    check_room("filled-beside", &ways.each_ref().map(String::as_str), Some(DISK_MEGABYTES));
-}
-
-#[test]
-fn positions_end_where_those_of_the_file_system_end() {
-    check_room_on("positions", &["positions"], Some(Disk::mount_old));
-}
-
-#[test]
-fn a_file_grows_to_the_largest_size_and_no_further() {
-    check_room("largest-file", &["largest", "jump", "largest-append"], None);
 }
 
 /// A file system that answers as those far away do: see `programs/c/far_away.c`.

@@ -21,6 +21,8 @@ const NONE: *mut u8 = ptr::null_mut();
 const FD_FIRST: c_long = 3;
 /// On all machines; of Linux 6.5, and without a name in libc.
 const SYS_CACHESTAT: c_long = 451;
+/// `FS_IOC_FIEMAP`, without a name in libc.
+const FIEMAP: c_long = 0xc020_660b;
 /// No size of a signal set.
 const WRONG_SIZE: usize = 7;
 
@@ -120,6 +122,7 @@ unsafe fn call_of_files(space: &mut Space) -> bool {
         is_right &= call!(SYS_readlinkat, AT_FDCWD, link, space.empty(), PAGE) != 0;
         call!(SYS_faccessat, AT_FDCWD, root, X_OK);
         call!(SYS_CACHESTAT, NO_FILE, NONE, NONE, 0);
+        is_right &= call!(SYS_ioctl, NO_FILE, FIEMAP, NONE) != 0;
         call!(SYS_close_range, u32::MAX, u32::MAX, CLOSE_RANGE_UNSHARE);
         call!(SYS_unshare, CLONE_FILES);
         is_right

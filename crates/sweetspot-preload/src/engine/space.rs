@@ -103,28 +103,29 @@ pub(super) fn is_limited() -> bool {
     LIMITED.load(Relaxed) && entries::guarded()
 }
 
-/// The largest size of files where no large ones are known (`MAX_NON_LFS` of Linux).
+/// The largest size of files where no large ones are known (`MAX_NON_LFS` of Linux). So far each file system goes.
 const NO_LARGE_FILE_BYTES: u64 = (1 << 31) - 1;
 
 /// So far most file systems go, and hardly any file: then it is asked once.
 const FAR_BYTES: u64 = 1 << 43;
 
 /// Whether the file system, and a limit, let the file grow so far beyond `position` that no write that waits could
-/// meet its largest size. An offset that others share is left alone.
+/// meet its largest size.
 pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
     if is_limited() && look_for_limit() {
         return false;
     }
-    if file.is_from_outside()
-        || position + file.attachment.mapped().1 <= file.grows_to.load(Relaxed)
-    {
+    let needed = position + file.attachment.mapped().1;
+    if needed <= file.grows_to.load(Relaxed) {
         return true;
-    }
-    // To ask moves the offset, which is the program's there: another thread would see that. So far each file system goes.
-    if file.is_append_placed() && !single_threaded() {
-        return position + file.attachment.mapped().1 <= NO_LARGE_FILE_BYTES;
     }
     let beyond = policy::SPACE_BYTES_MIN.max(append_bytes_max(file).saturating_mul(2));
     let beyond = position.saturating_add(beyond);
-    file.may_be_at(fd, beyond.max(FAR_BYTES)) || file.may_be_at(fd, beyond)
+    let places = [beyond.max(FAR_BYTES), beyond];
+    // A seek moves the offset, which others share there, or which is the program's: another thread would see that.
+    if file.is_from_outside() || file.is_append_placed() && !single_threaded() {
+        return needed <= NO_LARGE_FILE_BYTES
+            || places.into_iter().any(|place| file.reaches(fd, place));
+    }
+    places.into_iter().any(|place| file.may_be_at(fd, place))
 }

@@ -13,8 +13,10 @@ use core::ops::Range;
 use sweetspot_core::file_systems::{self, FUSE, NFS};
 use sweetspot_core::unwritten::Left;
 
+mod extents;
 mod flags;
 
+pub use self::extents::has_place_at;
 pub use self::flags::{closes_at_exec, is_direct_by_server, keeps_pages, open_flags};
 pub use crate::arch::{call, stack_pointer, thread_pointer};
 

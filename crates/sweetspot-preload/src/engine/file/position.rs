@@ -72,6 +72,15 @@ impl OpenFile {
         may
     }
 
+    /// The same where the offset is to be left alone: not each file system answers, and where one does not, no.
+    pub fn reaches(&self, fd: i32, position: u64) -> bool {
+        let reaches = sys::has_place_at(fd, position);
+        if reaches {
+            self.grows_to.fetch_max(position, Relaxed);
+        }
+        reaches
+    }
+
     /// Where the kernel's offset is, if somebody else has moved it since.
     pub fn moved_offset(&self, fd: i32) -> Option<u64> {
         let at = sys::seek(fd, 0, libc::SEEK_CUR);
