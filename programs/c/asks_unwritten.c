@@ -4,13 +4,18 @@
  * the call was made, and 4 when there is room again. The last line says how many records it wrote.
  * Usage: asks_unwritten FILE WAY LOG
  * WAY: end, size, statx, own-end, own-size: asks where the file ends; flags, append: sets O_APPEND; stream: as end, by a stream;
- * stream-read, vector-read, own-read and the same with put: reads at the beginning, or puts there what is there already;
+ * sync-all, sync-range, and the same with own: syncs, but not by fsync; sync-async, read-async, put-async, put-list: by an operation that goes on
+ * meanwhile; control, clone: asks how much is left to read, or copies into another file, by ioctl;
+ * stream-read, vector-read, own-read, own-read-at and the same with put: reads at the beginning, or puts there what is there already;
  * start: seeks to the beginning of descriptor 1, which others share; child: so does a child; child-flags: a child sets
  * O_APPEND; limit: limits the size of files to 300 records more; exec, exec-name: becomes a program that is not there;
  * arrived: syncs; reopen: reopens a stream for appending (musl); locked, rights: locks its memory or becomes another
  * group, and says what a duplicate and the next descriptor of that number are told. */
 #include "log.h"
+#include <aio.h>
+#include <linux/fs.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -40,9 +45,26 @@ static void in_child(int fd, int is_seek) {
     if (waitpid(child, &status, 0) != child || status) say("no child\n");
 }
 
+/* By an operation that goes on while the program waits. */
+static long meanwhile(int fd, const char *way) {
+    static char byte = '0';
+    static struct aiocb block;
+    struct aiocb *list[] = {&block};
+    const struct aiocb *awaited[] = {&block};
+    block = (struct aiocb){.aio_fildes = fd, .aio_buf = &byte, .aio_nbytes = 1, .aio_lio_opcode = LIO_WRITE};
+    int begun = !strcmp(way, "sync-async")   ? aio_fsync(O_SYNC, &block)
+                : !strcmp(way, "read-async") ? aio_read(&block)
+                : !strcmp(way, "put-async")  ? aio_write(&block)
+                                             : lio_listio(LIO_WAIT, list, 1, NULL);
+    if (begun != 0) return -1;
+    while (aio_error(&block) == EINPROGRESS) aio_suspend(awaited, 1, NULL);
+    return aio_return(&block);
+}
+
 static long call(int fd, const char *way, long count) {
     struct stat status;
     struct statx statuses;
+    int left;
     if (!strcmp(way, "end")) return lseek(fd, 0, SEEK_END);
     if (!strcmp(way, "start")) return lseek(fd, 0, SEEK_SET);
     if (!strcmp(way, "size")) return fstat(fd, &status);
@@ -69,6 +91,16 @@ static long call(int fd, const char *way, long count) {
     if (!strcmp(way, "vector-put")) return pwritev2(fd, &(struct iovec){"0", 1}, 1, 0, 0);
     if (!strcmp(way, "own-put")) return syscall(SYS_pwrite64, fd, "0", 1, 0);
     if (!strcmp(way, "own-read")) return syscall(SYS_readv, fd, &(struct iovec){&status, 1}, 1);
+    if (!strcmp(way, "own-read-at")) {
+        return syscall(SYS_preadv, fd, &(struct iovec){&status, 1}, 1, (count - 1) * RECORD_BYTES, 0);
+    }
+    if (!strcmp(way, "sync-all")) return syncfs(fd);
+    if (!strcmp(way, "sync-range")) return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (!strcmp(way, "own-sync-all")) return syscall(SYS_syncfs, fd);
+    if (!strcmp(way, "own-sync-range")) return syscall(SYS_sync_file_range, fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (strstr(way, "-async") || !strcmp(way, "put-list")) return meanwhile(fd, way);
+    if (!strcmp(way, "control")) return ioctl(fd, FIONREAD, &left);
+    if (!strcmp(way, "clone")) return ioctl(0, FICLONE, fd);
     if (!strcmp(way, "exec-name")) return execlp("nothing-of-this-name", "nothing", (char *)0);
     if (!strcmp(way, "arrived")) return fsync(fd);
     if (!strcmp(way, "locked")) return mlockall(MCL_CURRENT);

@@ -59,6 +59,18 @@ pub fn failing_by(fd: i32) -> Option<i32> {
     its().map(|file| file.error.load(Relaxed))
 }
 
+/// The error of the open files that are chosen of which bytes cannot be written: the program is about to be told.
+pub fn failing_of(is_its: impl Fn(&OpenFile) -> bool) -> Option<i32> {
+    let is_open = |file: &OpenFile| file.references.load(Relaxed) > 0;
+    let is_failing = |file: &OpenFile| file.error.load(Relaxed) != 0 && is_open(file);
+    let mut errno = None;
+    for file in file::used().filter(|file| is_failing(file) && is_its(file)) {
+        file.close_error.store(0, Relaxed);
+        errno = errno.or(Some(file.error.load(Relaxed)));
+    }
+    errno
+}
+
 /// The error with which a flush of a file, or of another one of the same inode, has failed; 0: none has.
 fn error_of(file: &OpenFile) -> i32 {
     match file.error.load(Relaxed) {

@@ -419,6 +419,16 @@ pub fn sync_error(fd: i32) -> Option<i32> {
     failing_descriptor(fd).or_else(|| late_error(fd))
 }
 
+/// The error with which a sync of the whole file system is to fail that has this descriptor: what was written cannot be
+/// brought to one of its files.
+pub fn sync_error_beside(fd: i32) -> Option<i32> {
+    if !flush::any_failed() || passive() && !process::passive_for_good() {
+        return None;
+    }
+    let device = sys::status(fd)?.device;
+    failing::failing_of(|file| file.device.load(Relaxed) == device)
+}
+
 /// What the file system has told once of a file, to somebody else, and not yet to the program.
 fn late_error(fd: i32) -> Option<i32> {
     let (file, _) = file::open_file(fd)?;

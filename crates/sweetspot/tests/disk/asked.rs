@@ -105,6 +105,17 @@ fn what_follows_from_bytes_that_cannot_be_written_fails() {
         "vector-read",
         "vector-put",
         "own-read",
+        "own-read-at",
+        "sync-all",
+        "sync-range",
+        "own-sync-all",
+        "own-sync-range",
+        "sync-async",
+        "read-async",
+        "put-async",
+        "put-list",
+        "control",
+        "clone",
         "own-put",
     ];
     for &way in WAYS {

@@ -102,7 +102,22 @@ describes! {
         asks of named(folder, path, flags);
 }
 
-// They are for what other processes wrote, too.
+/// A sync of a whole file system, or of all (-1), is for what other processes wrote, too.
+pub(super) fn synced_with_all(fd: c_int, next: impl FnOnce() -> isize) -> isize {
+    changes::syncing_all();
+    let pass = dispatch::pass_through();
+    let failed = life::sync_error_beside(fd);
+    let answer = next();
+    pass.done();
+    failing_after(failed, answer)
+}
+
+hook! {
+    fn syncfs(fd: c_int) -> c_int, next => {
+        synced_with_all(fd, || next(fd) as isize) as c_int
+    }
+}
+
 macro_rules! syncs_all {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> $answer, next => {
@@ -116,7 +131,6 @@ macro_rules! syncs_all {
 }
 syncs_all! {
     sync() -> ();
-    syncfs(fd: c_int) -> c_int;
     bdflush(function: c_int, data: isize) -> c_int;
 }
 
@@ -259,9 +273,11 @@ hand_over! {
     fn readahead(fd: c_int, from: i64, len: usize) -> isize;
 }
 
-// What is pending has gone out when these are called; the window of a file stays as it is.
-pass_through! {
-    fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int;
+hook! {
+    // What is pending has gone out, or could not; the window of a file stays as it is.
+    fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int, next => {
+        described(|| fd, || next(fd, from, len, flags) as isize) as c_int
+    }
 }
 
 /// A sync is where a program learns that what it wrote could not be written.
@@ -272,10 +288,12 @@ pub(super) fn synced(fd: c_int, next: impl FnOnce() -> isize) -> isize {
     let failed = crate::engine::life::sync_error(fd);
     let answer = next();
     pass.done();
-    match failed {
-        Some(errno) if answer == 0 => crate::floor::errno::fail(errno),
-        _ => answer,
-    }
+    failing_after(failed, answer)
+}
+
+/// The answer of a sync that was made, and that is to fail with this error.
+fn failing_after(failed: Option<c_int>, answer: isize) -> isize {
+    dispatch::failing_with(failed.unwrap_or(0), answer as c_int) as isize
 }
 
 macro_rules! syncs {

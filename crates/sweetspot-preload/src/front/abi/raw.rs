@@ -137,7 +137,7 @@ fn on_files(call: &Call) -> Option<isize> {
             dispatch::writes_unseen(fd, number != libc::SYS_writev && !is_at_offset);
             unless(engine::life::incomplete(fd), || passed_through(next))
         }
-        libc::SYS_readv | libc::SYS_preadv2 => {
+        libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => {
             dispatch::hand_over_offset(fd);
             unless(engine::life::incomplete(fd), || passed_through(next))
         }
@@ -170,10 +170,9 @@ fn on_files(call: &Call) -> Option<isize> {
             }
             unless(dispatch::hand_over_content(fd), || passed_through(next))
         }
-        libc::SYS_sync | libc::SYS_syncfs => {
-            changes::syncing_all();
-            passed_through(next)
-        }
+        libc::SYS_sync_file_range => metadata::described(|| fd, next),
+        libc::SYS_syncfs => metadata::synced_with_all(fd, next),
+        libc::SYS_sync => metadata::synced_with_all(-1, next),
         libc::SYS_sendfile => between(fd, b as c_int, next),
         libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {

@@ -6,7 +6,8 @@ use sweetspot_core::why::Why;
 
 use super::{Pointer, stdio};
 use crate::engine::process::acquire_point;
-use crate::engine::{self, changes, deaths, handlers, unseen};
+use crate::engine::{self, changes, deaths, handlers, life, unseen};
+use crate::floor::errno::fail;
 use crate::front::{dispatch, duplicates};
 
 hook! {
@@ -241,7 +242,9 @@ macro_rules! shows_calls {
         fn $name(addresses: Pointer, count: c_int, fd: c_int) -> (), next => {
             dispatch::writes_unseen(fd, false);
             let pass = dispatch::pass_through();
-            next(addresses, count, fd);
+            if life::incomplete(fd).is_none() {
+                next(addresses, count, fd);
+            }
             pass.done();
         }
     })*};
@@ -280,8 +283,9 @@ const SUSPEND: usize = 0xc138_fd06;
 /// `USERFAULTFD_IOC_NEW`: as the system call `userfaultfd`.
 const NEW_USERFAULTFD: usize = 0xaa00;
 
-/// Before `ioctl`: what it does to files is known for few requests.
-fn before_ioctl(fd: c_int, request: usize, argument: usize) {
+/// Before `ioctl`: what it does to files is known for few requests. The error with which it is to fail.
+fn before_ioctl(fd: c_int, request: usize, argument: usize) -> Option<c_int> {
+    let mut from = None;
     match request as u32 as usize {
         SET_FLAGS | SET_ATTRIBUTES => changes::rights_changing(fd),
         SET_SUBVOLUME_FLAGS => changes::rights_of_all_changing(fd),
@@ -290,15 +294,12 @@ fn before_ioctl(fd: c_int, request: usize, argument: usize) {
             changes::freezing();
         }
         NEW_USERFAULTFD => dispatch::end_because(Why::AnswersItself),
-        FICLONE => dispatch::hand_over(argument as c_int),
-        FICLONERANGE => {
-            if let Some(from) = handlers::peek(argument as *const i64) {
-                dispatch::hand_over(from as c_int);
-            }
-        }
+        FICLONE => from = Some(argument as c_int),
+        FICLONERANGE => from = handlers::peek(argument as *const i64).map(|from| from as c_int),
         _ => {}
     }
-    dispatch::hand_over_content(fd);
+    let of_source = from.and_then(dispatch::hand_over_content);
+    dispatch::hand_over_content(fd).or(of_source)
 }
 
 /// What `ioctl` does, with the next definition to call.
@@ -318,7 +319,9 @@ pub(super) fn control(
     if let Some(flags) = closes_on_exec {
         return duplicates::setting_close_on_exec(fd, flags, next);
     }
-    before_ioctl(fd, request, argument);
+    if let Some(errno) = before_ioctl(fd, request, argument) {
+        return fail(errno);
+    }
     let pass = dispatch::pass_through();
     let answer = next();
     // As of the functions that ask a terminal.

@@ -9,7 +9,8 @@ use super::Pointer;
 use super::threads::before_thread;
 use crate::engine::process::begin_concurrency;
 use crate::engine::spawns::passive;
-use crate::engine::{changes, deaths, handlers};
+use crate::engine::{changes, deaths, handlers, life};
+use crate::floor::errno::fail;
 use crate::floor::next;
 use crate::front::dispatch;
 
@@ -18,7 +19,7 @@ macro_rules! between {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $from:ident, $to:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> isize, next => {
             if let Some(errno) = dispatch::hand_over_offsets($from, $to) {
-                return crate::floor::errno::fail(errno);
+                return fail(errno);
             }
             let pass = dispatch::pass_through();
             let answer = pass.finish(next($($arg),*));
@@ -61,32 +62,40 @@ enum Does {
     AsItSays,
 }
 
-/// Before an operation that goes on while the program does: calls on its file pass through for good. The block may be
-/// anywhere: libc refuses some calls without a look at it.
-fn asynchronous(block: *const libc::aiocb, does: Does) {
+/// Before an operation that goes on while the program does: calls on its file pass through for good. The error with which
+/// it is not to begin, as what was written cannot be brought to the file. The block may be anywhere: libc refuses some
+/// calls without a look at it.
+fn asynchronous(block: *const libc::aiocb, does: Does) -> Option<c_int> {
     begin_concurrency();
-    if let Some(found) = handlers::peek(block) {
-        let fd = found.aio_fildes;
-        dispatch::special_use(fd, Why::SpecialUse);
-        crate::engine::space::written_unseen();
-        match does {
-            Does::Sync => changes::syncing(fd),
-            Does::Write => changes::writing(fd, true),
-            Does::AsItSays if found.aio_lio_opcode == libc::LIO_WRITE => changes::writing(fd, true),
-            Does::Read | Does::AsItSays => {}
+    let found = handlers::peek(block)?;
+    let fd = found.aio_fildes;
+    dispatch::special_use(fd, Why::SpecialUse);
+    crate::engine::space::written_unseen();
+    before_thread(&raw const found.aio_sigevent);
+    match (does, found.aio_lio_opcode) {
+        (Does::Sync, _) => {
+            changes::syncing(fd);
+            return life::sync_error(fd);
         }
-        before_thread(&raw const found.aio_sigevent);
+        (Does::AsItSays, libc::LIO_NOP) => return None,
+        (Does::Write, _) | (Does::AsItSays, libc::LIO_WRITE) => changes::writing(fd, true),
+        (Does::Read | Does::AsItSays, _) => {}
     }
+    life::incomplete(fd)
+}
+
+/// Begins such operations, unless there is an error.
+fn begin(failed: Option<c_int>, next: impl FnOnce() -> c_int) -> c_int {
+    let pass = dispatch::pass_through();
+    let answer = failed.map_or_else(next, |errno| fail(errno) as c_int);
+    pass.done();
+    answer
 }
 
 macro_rules! starts {
     ($($name:ident $does:ident)*) => {$(hook! {
         fn $name(block: *const libc::aiocb) -> c_int, next => {
-            asynchronous(block, Does::$does);
-            let pass = dispatch::pass_through();
-            let answer = next(block);
-            pass.done();
-            answer
+            begin(asynchronous(block, Does::$does), || next(block))
         }
     })*};
 }
@@ -95,11 +104,7 @@ starts! { aio_read Read aio_read64 Read aio_write Write aio_write64 Write }
 macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(operation: c_int, block: *const libc::aiocb) -> c_int, next => {
-            asynchronous(block, Does::Sync);
-            let pass = dispatch::pass_through();
-            let answer = next(operation, block);
-            pass.done();
-            answer
+            begin(asynchronous(block, Does::Sync), || next(operation, block))
         }
     })*};
 }
@@ -111,17 +116,18 @@ macro_rules! lists {
             mode: c_int, list: *const *const libc::aiocb, count: c_int, event: Pointer,
         ) -> c_int, next => {
             begin_concurrency();
+            let mut failed = None;
             for index in 0..count.max(0) as usize {
                 let Some(block) = handlers::peek(list.wrapping_add(index)) else { break };
-                asynchronous(block, Does::AsItSays);
+                failed = failed.or(asynchronous(block, Does::AsItSays));
             }
             before_thread(event.cast());
-            let pass = dispatch::pass_through();
-            let answer = next(mode, list, count, event);
-            // It may have waited.
-            deaths::may_have_learned();
-            pass.done();
-            answer
+            begin(failed, || {
+                let answer = next(mode, list, count, event);
+                // It may have waited.
+                deaths::may_have_learned();
+                answer
+            })
         }
     })*};
 }
