@@ -131,6 +131,10 @@ static void numbers(void) {
     put(1, 100, 'k');
     say("pwrite %ld\n", (long)pwrite(2, "PWRITE", 6, 2100));
     put(1, 100, 'l');
+    say("%d\n", fcntl(2, F_SETFL, O_DIRECT));
+    put(1, 10, 'm');
+    say("%d\n", fcntl(2, F_SETFL, 0));
+    put(1, 100, 'n');
     look();
 }
 

@@ -376,6 +376,26 @@ pub fn hand_over(fd: i32) {
     }
 }
 
+/// The same for a call that sets flags of the description, also of what is kept for another number by which this process
+/// was given it.
+pub fn hand_over_flags(fd: i32) {
+    hand_over(fd);
+    let is_given = |file: &OpenFile| file.is_from_outside() && file.is_buffered();
+    let may_be_given = |word: u64| match table::tag(word) {
+        table::OPEN => OpenFile::from_word(word).is_from_outside(),
+        tag => matches!(tag, table::UNKNOWN | table::PASS_THROUGH),
+    };
+    let may_be_kept = table::word(fd).is_none_or(|word| may_be_given(word.load(Relaxed)));
+    if passive() || !may_be_kept || !file::used().any(is_given) {
+        return;
+    }
+    let Some(status) = sys::status(fd) else { return };
+    let is_kin = |file: &OpenFile| is_given(file) && flush::is_of(&status, file);
+    table::all()
+        .filter(|other| file::open_file(*other).is_some_and(|(file, _)| is_kin(file)))
+        .for_each(|other| quiesce::quiesce(other, quiesce::Next::Learn));
+}
+
 /// The same for a call that uses the offset. Where a handler or another thread may come in between, its calls could
 /// have the file buffered again before that one is made: so it never is.
 pub fn hand_over_offset(fd: i32) {

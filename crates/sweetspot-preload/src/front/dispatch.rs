@@ -323,7 +323,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
 pub fn flags_set(fd: i32, flags: i32) {
     match is_observed() {
         true => observer::flags_set(fd, flags),
-        false if concerns::is_concurrent() => life::hand_over(fd),
+        false if concerns::is_concurrent() => life::hand_over_flags(fd),
         false => {}
     }
 }

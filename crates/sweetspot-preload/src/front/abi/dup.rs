@@ -63,6 +63,7 @@ pub(super) fn control(
         // Flags: the kernel must know all that came before.
         libc::F_SETFL => {
             dispatch::hand_over(fd);
+            engine::life::hand_over_flags(fd);
             changes::moving(fd);
             if let Some(errno) = engine::life::incomplete(fd) {
                 // It would go to where these flags say.
