@@ -4,13 +4,14 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_UNSET, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX, Rule,
+    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX, Rule,
     TEXT_BYTES_MAX,
 };
 
 use super::ledger::ledger;
 use super::process;
-use crate::floor::{environment, proc, shared};
+use crate::floor::proc::{self, PathBuffer};
+use crate::floor::{environment, shared};
 
 /// Whether rules may be in force, which can switch on what the size switches off.
 pub fn has_rules() -> bool {
@@ -66,15 +67,25 @@ fn first_rule(fd: i32, is_meant: impl Fn(&Rule) -> bool) -> Option<&'static Rule
     if rules == 0 {
         return None;
     }
-    let mut path = [0; 512];
+    let mut path: PathBuffer = [0; size_of::<PathBuffer>()];
     let path = proc::path_of(fd, &mut path);
     let (mut program, mut file) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
     ledger.rules[..rules].iter().filter(|rule| is_meant(rule)).find(|rule| {
         let (program, file) = (rule.program.load(&mut program), rule.file.load(&mut file));
         let wanted_program =
             program.is_empty() || glob::matches(program, environment::program_name());
-        wanted_program && (file.is_empty() || matches_path(file, path))
+        wanted_program && (file.is_empty() || may_match(rule, file, path))
     })
+}
+
+/// Whether a rule is for a file, which may have lost its name, with this path as the kernel says it. If that is not known,
+/// or was cut off, each rule is that switches buffering off.
+fn may_match(rule: &Rule, pattern: &[u8], path: &[u8]) -> bool {
+    if path.is_empty() || path.len() == size_of::<PathBuffer>() {
+        return rule.buffer.load(Relaxed) == BUFFER_OFF && !is_for_auto(rule);
+    }
+    let had = path.strip_suffix(b" (deleted)");
+    [Some(path), had].into_iter().flatten().any(|path| matches_path(pattern, path))
 }
 
 /// A pattern without a slash is meant for the file's name, one with a slash for its whole path.

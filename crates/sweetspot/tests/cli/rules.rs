@@ -255,6 +255,22 @@ fn a_folder_that_is_called_as_the_rules_stops_nobody() {
     assert_eq!(named.status.code(), Some(125));
 }
 
+/// The kernel says of a file without a name that it was removed, and not all of a long path is looked at.
+#[test]
+fn a_rule_switches_a_file_off_whatever_its_path_is() {
+    let place = Place::new();
+    place.write("sweetspot.toml", "[[rule]]\nfile = \"*.off\"\nbuffer = \"off\"\n");
+    let deep = ["f"; 3].map(|letter| letter.repeat(200)).join("/");
+    let removed = "exec < in.off; rm in.off; exec dd of=/dev/null bs=10 status=none";
+    let opened = "dd if=in.off of=/dev/null bs=10 status=none";
+    for (folder, script) in [(".", opened), (".", removed), (&deep, opened)] {
+        place.write(&format!("{folder}/in.off"), "x".repeat(100_000));
+        let mut run = place.run(&["--summary"], &["sh", "-c", script]);
+        let said = stderr(&run.current_dir(place.work().join(folder)).output().unwrap());
+        assert!(said.contains("a rule or the size switches it off"), "{folder}, {script}: {said}");
+    }
+}
+
 #[test]
 fn off_in_any_letters_switches_everything_off() {
     let place = Place::new();
