@@ -1,9 +1,10 @@
 /* Writes records that wait, lets another process fill the disk, and says which call tells it.
  * Descriptor 0 is of a file that both have: its offset is 1 when the records wait, and 2 when the disk is full.
  * Usage: full_disk FILE fsync|read|write|next|send|map|cut|allocate|daemon|own-*|close|again|return|exit|_exit|quick_exit|
- *        raw|alone|three
+ *        raw|alone|three|ignored
  * own-sync|own-send|own-cut|own-map: by `syscall`. raw: the process ends by `syscall`; alone: its only thread does.
- * From return on: it ends so, without closing the file; three: with a status of its own. */
+ * From return on: it ends so, without closing the file; three: with a status of its own; ignored: it closes the file,
+ * whatever that answers. */
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -70,10 +71,11 @@ int main(int argc, char **argv) {
         long n = syscall(SYS_mmap, NULL, 100, PROT_READ, MAP_SHARED, fd, 0);
         say("own-map %ld", n), say(" %d\n", errno);
     }
-    if (strstr("return exit _exit quick_exit raw alone three", argv[2])) {
+    if (strstr("return exit _exit quick_exit raw alone three ignored", argv[2])) {
         const char *end = argv[2];
         // Still in the stream when the program ends by itself.
         printf("unflushed");
+        if (!strcmp(end, "ignored")) close(fd);
         if (!strcmp(end, "exit")) exit(0);
         if (!strcmp(end, "_exit")) _exit(0);
         if (!strcmp(end, "quick_exit")) quick_exit(0);

@@ -145,7 +145,7 @@ fn end_with(why: Option<Why>) {
             others::writing_unseen();
         }
         set_passive(PASSIVE_FOR_GOOD);
-        if dirty::is_pending() {
+        if dirty::is_pending() || entries::any_failed() && entries::unwritten().next().is_some() {
             lose();
         }
         if has_lost() || entries::any_failed() {

@@ -158,7 +158,7 @@ static ANY_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Each piece of this process that could not be written: its path, for display.
 pub fn unwritten() -> impl Iterator<Item = &'static Entry> {
-    let slot = slot();
+    let slot = if is_fork_unseen() { 0 } else { slot() };
     let entries = match (slot, ledger::ledger()) {
         (1.., Some(ledger)) => ledger.entries(),
         _ => &[],
