@@ -105,13 +105,16 @@ pub fn find_or_write() -> Result<PathBuf, Refusal> {
 
 /// What `LD_PRELOAD` says without a library of ours; `None`: nothing is left.
 pub fn without(all: &OsStr) -> Option<OsString> {
-    let is_ours = |path: &[u8]| {
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-        name.starts_with(b"libsweetspot") && name.ends_with(b".so")
-    };
     let elements = all.as_bytes().split(|byte| matches!(byte, b':' | b' '));
     let others: Vec<&[u8]> = elements.filter(|path| !path.is_empty() && !is_ours(path)).collect();
     (!others.is_empty()).then(|| OsStr::from_bytes(&others.join(&b':')).to_owned())
+}
+
+/// Whether a library is one of ours, of any version and in any folder: two of them in one process would take
+/// each other for libc.
+fn is_ours(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"libsweetspot") && name.ends_with(b".so")
 }
 
 /// Whether what `LD_PRELOAD` says names AddressSanitizer, which must be the first.
@@ -123,15 +126,13 @@ pub fn names_sanitizer(all: &OsStr) -> bool {
     })
 }
 
-/// `LD_PRELOAD` with our library first and then what the caller had, in the caller's separators.
+/// `LD_PRELOAD` with our library first and then what else the caller had, in the caller's separators.
 pub fn chain(library: &OsStr, others: Option<&OsStr>) -> OsString {
     let others = others.unwrap_or_default().as_bytes();
     let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
     let separator = others.iter().copied().find(|byte| is_separator(byte)).unwrap_or(b':');
-    // A `run` inside a `run` has ours there already.
-    let others = others
-        .split(is_separator)
-        .filter(|other| !other.is_empty() && *other != library.as_bytes());
+    // A `run` inside a `run` has one of ours there already, which may lie elsewhere.
+    let others = others.split(is_separator).filter(|other| !other.is_empty() && !is_ours(other));
     let mut all = library.as_bytes().to_vec();
     for other in others {
         all.push(separator);
@@ -409,17 +410,19 @@ mod tests {
     #[test]
     fn chains() {
         let check = |others: Option<&str>, expected: &str| {
-            let all = chain(OsStr::new("/c/ours.so"), others.map(OsStr::new));
+            let all = chain(OsStr::new("/c/libsweetspot-1.so"), others.map(OsStr::new));
             assert_eq!(all, expected, "{others:?}");
         };
-        check(None, "/c/ours.so");
-        check(Some(""), "/c/ours.so");
-        check(Some("a.so"), "/c/ours.so:a.so");
-        check(Some("a.so:b.so"), "/c/ours.so:a.so:b.so");
-        check(Some("a.so b.so"), "/c/ours.so a.so b.so");
-        check(Some("/c/ours.so:a.so"), "/c/ours.so:a.so");
-        check(Some("a.so:/c/ours.so"), "/c/ours.so:a.so");
-        check(Some("/c/ours.so"), "/c/ours.so");
-        check(Some(" a.so "), "/c/ours.so a.so");
+        check(None, "/c/libsweetspot-1.so");
+        check(Some(""), "/c/libsweetspot-1.so");
+        check(Some("a.so"), "/c/libsweetspot-1.so:a.so");
+        check(Some("a.so:b.so"), "/c/libsweetspot-1.so:a.so:b.so");
+        check(Some("a.so b.so"), "/c/libsweetspot-1.so a.so b.so");
+        check(Some("/c/libsweetspot-1.so:a.so"), "/c/libsweetspot-1.so:a.so");
+        check(Some("a.so:/c/libsweetspot-1.so"), "/c/libsweetspot-1.so:a.so");
+        check(Some("/c/libsweetspot-1.so"), "/c/libsweetspot-1.so");
+        check(Some("/d/libsweetspot-0.so:a.so"), "/c/libsweetspot-1.so:a.so");
+        check(Some("/usr/lib/libsweetspot.so a.so"), "/c/libsweetspot-1.so a.so");
+        check(Some(" a.so "), "/c/libsweetspot-1.so a.so");
     }
 }

@@ -141,6 +141,9 @@ static NEEDS_URING: AtomicBool = AtomicBool::new(false);
 /// Whether Go made a library that was loaded after ours.
 #[unsafe(link_section = ".data")]
 static HAS_GO: AtomicBool = AtomicBool::new(false);
+/// See `has_twin`.
+#[unsafe(link_section = ".data")]
+static HAS_TWIN: AtomicBool = AtomicBool::new(false);
 /// See `has_glibc`.
 #[unsafe(link_section = ".data")]
 static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
@@ -219,6 +222,15 @@ fn look_at(object: &Object, name: &[u8]) {
     if object.is_of_go() {
         HAS_GO.store(true, Relaxed);
     }
+    if name.starts_with(b"libsweetspot") {
+        HAS_TWIN.store(true, Relaxed);
+    }
+}
+
+/// Whether this library is there once more, of whatever version (`/etc/ld.so.preload`): that one does all, as two of them
+/// would take each other for libc.
+pub fn has_twin() -> bool {
+    HAS_TWIN.load(Relaxed)
 }
 
 /// Whether Go made the program, or a library that it was loaded with.

@@ -45,7 +45,8 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         0 => process::begin_concurrency(),
         flag => atomic::watch_threads(flag as *mut _),
     }
-    let off = variable(b"SWEETSPOT").is_some_and(|text| text.eq_ignore_ascii_case(b"off"));
+    let is_off = |text: &[u8]| text.eq_ignore_ascii_case(b"off");
+    let off = next::has_twin() || variable(b"SWEETSPOT").is_some_and(is_off);
     let buffer = match variable(b"IO_BUFFER_SIZE").filter(|_| !off).map(size::parse) {
         Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
         Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
