@@ -9,7 +9,7 @@
 
 use crate::environment::{Environment, value};
 use crate::preload;
-use crate::resolve;
+use crate::resolve::{self, FIRST_LINE_BYTES_MAX};
 use object::elf::{
     DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, ELF_NOTE_GNU, EM_AARCH64, EM_X86_64, FileHeader64,
     Machine, NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE,
@@ -32,8 +32,6 @@ pub use sweetspot_report::reach::{Reach, Why};
 pub const SHELL: &str = "/bin/sh";
 /// Scripts that name scripts: the kernel follows four.
 const INTERPRETERS_MAX: usize = 5;
-/// The kernel reads this much of the first line.
-const FIRST_LINE_BYTES_MAX: u64 = 256;
 /// Names that an executable imports and exports; larger tables are not searched.
 const NAMES_BYTES_MAX: u64 = 16 << 20;
 
@@ -153,15 +151,37 @@ fn interpreter(line: &[u8], path: Option<&OsStr>) -> Result<PathBuf, Why> {
         .filter(|word| !word.is_empty())
         .map(OsStr::from_bytes);
     let first = words.next().unwrap_or(OsStr::new(SHELL));
-    let first = Path::new(first);
-    let mut named = first.as_os_str();
-    if first.file_name().is_some_and(|name| name == "env") {
-        // `env NAME`, `env -S NAME ARGS`, `env VARIABLE=VALUE NAME`.
-        let is_name =
-            |word: &OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
-        named = words.find(|word| is_name(word)).unwrap_or(named);
+    if Path::new(first).file_name().is_some_and(|name| name == "env")
+        && let Some(program) = started_by_env(words)
+        && let Ok(program) = resolve::find(program, path)
+    {
+        return Ok(program);
     }
-    resolve::find(named, path).map_err(|_| Why::MissingInterpreter(named.into()))
+    // Where it is not known what `env` starts, that is looked at when it does.
+    resolve::find(first, path).map_err(|_| Why::MissingInterpreter(first.into()))
+}
+
+/// The program among the arguments of `env`, such as `NAME`, `-S NAME ARGS`, `-S -u VARIABLE A=B NAME`.
+fn started_by_env<'a>(mut words: impl Iterator<Item = &'a OsStr>) -> Option<&'a OsStr> {
+    while let Some(word) = words.next() {
+        let bytes = word.as_bytes();
+        let long = bytes.strip_prefix(b"--");
+        let split = long.and_then(|long| long.strip_prefix(b"split-string="));
+        let short = bytes.strip_prefix(b"-").filter(|_| long.is_none()).unwrap_or_default();
+        // The first of several letters in one word that has an operand: what follows it, or the next word.
+        let letter = short.iter().position(|letter| b"SuCa".contains(letter));
+        let operand = letter.map(|at| &short[at + 1..]);
+        let is_next = operand.is_some_and(<[u8]>::is_empty)
+            || matches!(long, Some(b"unset" | b"chdir" | b"argv0"));
+        match split.or(operand.filter(|_| letter.is_some_and(|at| short[at] == b'S'))) {
+            Some(b"") => {}
+            Some(program) => return Some(OsStr::from_bytes(program)),
+            None if is_next => drop(words.next()),
+            None if bytes.starts_with(b"-") || bytes.contains(&b'=') => {}
+            None => return Some(word),
+        }
+    }
+    None
 }
 
 /// What cannot be parsed cannot be executed either; the kernel says why.
@@ -263,6 +283,16 @@ mod tests {
         check(" /bin/sh -eu", "/bin/sh");
         check("/usr/bin/env sh", "/usr/bin/sh");
         check("/usr/bin/env -S LANG=C sh -eu", "/usr/bin/sh");
+        for options in
+            ["-S -u NAME", "-S -iu NAME A=B", "-S --unset NAME -v", "-S --chdir / -uNAME"]
+        {
+            check(&format!("/usr/bin/env {options} sh -eu"), "/usr/bin/sh");
+        }
+        check("/usr/bin/env -S -C / --unset=NAME -u C sh", "/usr/bin/sh");
+        check("/usr/bin/env -Ssh -eu", "/usr/bin/sh");
+        check("/usr/bin/env -vSsh", "/usr/bin/sh");
+        check("/usr/bin/env --split-string=sh -eu", "/usr/bin/sh");
+        check("/usr/bin/env -S 'no such' sh", "/usr/bin/env");
         check("/usr/bin/env", "/usr/bin/env");
         check("", "/bin/sh");
         let missing = interpreter(b"/no/such/python", path);

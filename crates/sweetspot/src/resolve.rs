@@ -1,4 +1,5 @@
-//! Finds the file of a program, as `execvp` would.
+//! Finds the file of a program, as `execvp` would: a script whose interpreter is missing ends the search only
+//! where there is no other file of the name.
 //!
 //! The search is done here, and not by `execvp`, because the file is inspected before it runs.
 //! `execve` itself stays the judge of whether it can be executed.
@@ -7,15 +8,19 @@ use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_guard::given::look_at;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::access::may;
 
 /// Where `execvp` looks without `PATH` (glibc 2.24 and newer: no longer the current folder).
 const PATH_DEFAULT: &str = "/bin:/usr/bin";
+/// The kernel reads this much of the first line of a script.
+pub const FIRST_LINE_BYTES_MAX: u64 = 256;
 
 /// Why no file was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,17 +47,38 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Missing> {
         return executable(PathBuf::from(name));
     }
     let path = path.unwrap_or(OsStr::new(PATH_DEFAULT));
-    let mut refused = None;
+    let (mut lost, mut refused) = (None, None);
     for folder in path.as_bytes().split(|&byte| byte == b':') {
         // An empty folder is the current one; the program then knows itself by its bare name.
         match executable(Path::new(OsStr::from_bytes(folder)).join(name)) {
-            Ok(file) => return Ok(file),
+            Ok(file) if has_interpreter(&file) => return Ok(file),
+            Ok(file) => lost = lost.or(Some(file)),
             // PATH may name what is no folder.
             Err(Missing::Nowhere | Missing::Unreachable(_, Errno::NOTDIR)) => {}
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
-    Err(refused.unwrap_or(Missing::Nowhere))
+    lost.ok_or(refused.unwrap_or(Missing::Nowhere))
+}
+
+/// Whether what runs it is there, if it is a script.
+fn has_interpreter(file: &Path) -> bool {
+    let Some(interpreter) = look_at(file, || named_by(file)) else { return true };
+    match executable(interpreter) {
+        Ok(_) => true,
+        // Nor does `execvp` go on then.
+        Err(Missing::Unreachable(_, cause)) => cause != Errno::NOTDIR,
+        Err(_) => false,
+    }
+}
+
+/// The file that the first line of a script names, after `#!`.
+fn named_by(script: &Path) -> Option<PathBuf> {
+    let mut start = Vec::new();
+    File::open(script).ok()?.take(FIRST_LINE_BYTES_MAX).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
+    words.find(|word| !word.is_empty()).map(|word| OsStr::from_bytes(word).into())
 }
 
 fn executable(file: PathBuf) -> Result<PathBuf, Missing> {

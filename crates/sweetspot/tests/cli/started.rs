@@ -57,6 +57,34 @@ fn what_cannot_be_started() {
     }
 }
 
+/// As `execvp` finds it: behind a script whose interpreter is missing.
+#[test]
+fn what_can_be_started_is_found_behind_what_cannot() {
+    let place = Place::new();
+    let write = |name: &str, line: &str| {
+        let program = place.write(name, format!("{line}\necho $0\n"));
+        fs::set_permissions(program, Permissions::from_mode(0o755)).unwrap();
+    };
+    write("first/program", "#!/no/such/interpreter");
+    write("second/program", "#! ./first");
+    write("third/program", "#!/bin/sh");
+    let folders = ["first", "second", "third"].map(|name| place.work().join(name));
+    let folders = folders.map(|folder| folder.display().to_string());
+    let path = format!("{}:/usr/bin:/bin", folders.join(":"));
+    for verb in ["run", "run --wait", "run --summary=summary", "profile --output report"] {
+        let verb: Vec<&str> = verb.split(' ').collect();
+        let mut command = place.sweetspot(&[&verb[..], &["--", "program"]].concat());
+        assert_says(command.env("PATH", &path), &format!("{}/program\n", folders[2]));
+    }
+    let mut verify = place.sweetspot(&["verify", "--", "program"]);
+    let output = verify.env("PATH", &path).stdin(Stdio::null()).output().unwrap();
+    assert_has(&stdout(&output), ["exit status 0"]);
+    // The first one is what is told of where there is no other.
+    let only = folders[..2].join(":");
+    let parts = ["first/program", "interpreter"];
+    assert_fails(place.run(&[], &["program"]).env("PATH", only), 127, &parts);
+}
+
 #[test]
 fn other_libraries_stay_preloaded() {
     let place = Place::new();
@@ -77,6 +105,22 @@ fn other_libraries_stay_preloaded() {
     let nested = [env!("CARGO_BIN_EXE_sweetspot"), "run", "sh", "-c", "echo $LD_PRELOAD"];
     let ours = place.library().display().to_string();
     assert_says(&mut place.run(&[], &nested), &format!("{ours}\n"));
+}
+
+/// Two of them take each other for libc, and call each other for ever.
+#[test]
+fn a_run_inside_of_a_run_has_one_library_also_where_its_own_lies_elsewhere() {
+    let place = Place::new();
+    let other = place.folder.path().join("other");
+    let script = format!(
+        "SWEETSPOT_CACHE={} exec {} run -- sh -c 'rm -f nothing; echo $LD_PRELOAD'",
+        other.display(),
+        env!("CARGO_BIN_EXE_sweetspot")
+    );
+    let (mut child, _, line) = start(&mut place.run(&[], &["sh", "-c", &script]));
+    assert!(wait(&mut child).success());
+    assert!(line.starts_with(&other.join("libsweetspot-").display().to_string()), "{line}");
+    assert!(!line.contains(':'), "{line}");
 }
 
 #[test]
