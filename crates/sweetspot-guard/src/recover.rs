@@ -38,7 +38,7 @@ use crate::finish::{self, Extent, Saving};
 use crate::identity::is_same_file;
 use crate::notes::{self, Identity, Noted};
 use crate::session::FOLDER;
-use crate::sys::Locked;
+use crate::sys::{Locked, Resource};
 use crate::{identity, sys};
 
 /// What was made less long ago is left alone where nothing waits in it: its maker may be at it.
@@ -164,6 +164,9 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
             ..found
         })
         .collect();
+    // All or none: of two pieces of one file the second would make the first one's file a changed one.
+    let most = Resource::FileBytes.limit().map_or(u64::MAX, |(most, _)| most);
+    let is_too_large = found.iter().any(|found| found.end(&file) > most);
     let mut pieces = Vec::new();
     for found in found {
         let (entry, piece_path) = (found.entry, found.path.clone());
@@ -172,6 +175,7 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
             _ if !found.is_believed => Fate::Stuck(NOT_NOTED.to_owned()),
             (Mode::List, Some(_)) => Fate::CanBeWritten,
             (Mode::List, None) => Fate::WouldBeSaved,
+            (Mode::Finish, _) if is_too_large => Fate::Stuck(TOO_LARGE.to_owned()),
             (Mode::Finish, _) => finish_piece(path, &file, &ledger, found),
         };
         let Some((base, Extent { bytes, .. })) = extent(&file, entry) else { continue };
@@ -350,6 +354,9 @@ fn path_of(entry: &Entry) -> PathBuf {
 const NOT_NOTED: &str =
     "the guard has not noted its file; all the same: sweetspot recover --unverified";
 
+/// Why nothing is finished by a process that may not write so far; another one may. Nothing is saved beside for that.
+const TOO_LARGE: &str = "a limit on the size of files (ulimit -f) forbids to write it";
+
 /// What is pending in an entry, and where it belongs.
 struct Found<'a> {
     index: usize,
@@ -380,6 +387,20 @@ impl<'a> Found<'a> {
         let path = target.as_ref().map_or(path, |target| target.path.clone());
         Found { index, entry, path, is_believed, target }
     }
+
+    /// Where its entry is in the ledger.
+    fn entry_at(&self) -> u64 {
+        (ENTRIES_AT + self.index * size_of::<Entry>()) as u64
+    }
+
+    /// Up to where finishing it writes: in its file, and in the ledger what says so.
+    fn end(&self, ledger: &File) -> u64 {
+        let Some((base, extent)) = extent(ledger, self.entry) else { return 0 };
+        let target = self.target.iter().filter(|_| self.entry.place.load(Relaxed) == PLACE_END);
+        let size = target.filter_map(|target| sys::status(&target.file).ok()).map(|file| file.size);
+        let at = size.fold(base, u64::max);
+        at.saturating_add(extent.bytes).max(self.entry_at() + size_of::<Entry>() as u64)
+    }
 }
 
 /// The pending bytes of an entry and where they belong; none where there are none, or where no
@@ -398,8 +419,8 @@ fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<(u64, Extent<'a>)> {
 
 /// Writes a piece, or saves it beside, and takes it out of the ledger.
 fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> Fate {
-    let Found { index, entry, target, path: original, .. } = found;
-    let entry_at = (ENTRIES_AT + index * size_of::<Entry>()) as u64;
+    let entry_at = found.entry_at();
+    let Found { entry, target, path: original, .. } = found;
     let Some((base, extent)) = extent(file, entry) else {
         return Fate::Stuck("the ledger is damaged".to_owned());
     };

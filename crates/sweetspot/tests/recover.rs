@@ -359,6 +359,31 @@ fn what_was_written_since_is_never_overwritten() {
     }
 }
 
+/// Where it may not be written it is not saved beside either: without the limit it can be written.
+#[test]
+fn what_a_limit_on_file_size_forbids_stays_and_stops_nobody() {
+    let _turn = turn();
+    let place = Place::new();
+    let native = place.native();
+    let ledger = place.leave_pending();
+    let before = place.contents();
+    for limit in ["ulimit -f 0", "ulimit -f 100", "trap '' XFSZ; ulimit -f 0"] {
+        let limited = |arguments: &str| {
+            let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+            let script = format!("{limit}; exec {sweetspot} {arguments}");
+            place.command("bash").args(["-c", &script]).output().unwrap()
+        };
+        let parts = ["stays in the ledger", "ulimit -f"];
+        assert_ends(&limited("run -- echo ran"), 0, &["ran\n"], &parts);
+        assert_ends(&limited("recover"), 1, &parts, &[]);
+        assert_eq!(place.contents(), before, "{limit}");
+        assert!(ledger.exists());
+    }
+    assert_ends(&place.sweetspot(&["recover"]), 0, &[": written\n"], &[]);
+    assert!(place.contents() == native);
+    assert!(!ledger.exists());
+}
+
 /// A user who may write to a folder above could lead the bytes anywhere by a link in its place.
 #[test]
 fn nothing_is_saved_behind_a_link_that_took_the_place_of_the_folder() {
