@@ -198,13 +198,17 @@ impl Alarms {
 }
 
 /// Calls what writes a file in a process whose limit on file size may be small: too large a file is an error, and no
-/// signal ends this process. Nothing is started meanwhile.
+/// signal ends this process. Such a signal goes to the thread that writes, so it is taken from that one; what the
+/// process does about signals stays. Nothing is started meanwhile.
 pub fn with_size_errors<R>(write: impl FnOnce() -> R) -> R {
-    // SAFETY: a valid signal, and dispositions that are valid or were there before.
+    // SAFETY: sets and a time that live while they are used, of which all zeros are valid; a valid signal.
     unsafe {
-        let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let (mut signal, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigaddset(&mut signal, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signal, &mut before);
         let answer = write();
-        libc::signal(libc::SIGXFSZ, before);
+        libc::sigtimedwait(&signal, ptr::null_mut(), &std::mem::zeroed());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
         answer
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::Path;
+use sweetspot_guard::process::with_size_errors;
 use sweetspot_report::shown;
 
 /// Exit status of `run` where sweetspot itself failed, as in env, nice and timeout.
@@ -69,8 +70,9 @@ pub fn no_processes() -> Failure {
     Failure::own("there is no /proc here").next("as root: mount -t proc proc /proc")
 }
 
-/// Says one line on stderr. A stderr that is closed or full is no reason to fail.
+/// Says one line on stderr. A stderr that is closed, full, or a file at the limit of its size is no reason to fail.
 pub fn say(line: impl fmt::Display) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{}", shown::lines(&line.to_string()));
+    let line = shown::lines(&line.to_string());
+    let _ = with_size_errors(|| writeln!(std::io::stderr(), "{line}"));
 }

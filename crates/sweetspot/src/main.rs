@@ -56,11 +56,11 @@ fn looks_at_processes(verb: &Verb) -> bool {
     matches!(verb, Bench(_) | Demo(_) | Doctor(_) | Profile(_) | Top(_) | Tune(_))
 }
 
-/// What a limit on the size of files forbids is an error that can be said: the signal that comes with it would
-/// end this process without a word. What it starts has the signal as ever.
+/// What a limit on the size of files forbids is an error that can be said: the signal that comes with it would end
+/// this process without a word. What it starts has the signal as ever. What becomes a program sees to it where it writes.
 fn say_what_is_too_large(verb: &Verb) {
-    let makes_files = looks_at_processes(verb) || matches!(verb, Verb::Verify(_));
-    if makes_files && !interrupts::is_ignored(SIGXFSZ) {
+    let becomes_a_program = matches!(verb, Verb::Run(_) | Verb::SandboxStep(_));
+    if !becomes_a_program && !interrupts::is_ignored(SIGXFSZ) {
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     }
 }

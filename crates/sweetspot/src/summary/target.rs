@@ -7,9 +7,10 @@ use rustix::fs::{Mode, OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{IsTerminal, Read, Seek, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use sweetspot_guard::process::with_size_errors;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;
@@ -59,7 +60,7 @@ impl Target {
             return Err(failure(cause).next("name a file in a folder of yours"));
         }
         let is_fifo = kind.is_some_and(|kind| kind.is_fifo());
-        let is_new = path.symlink_metadata().is_err();
+        let is_new = path.metadata().is_err();
         let opened = match is_fifo {
             true => open_fifo(path),
             false => OpenOptions::new().write(true).read(!special).create(!special).open(path),
@@ -108,7 +109,10 @@ impl Target {
     /// # Errors
     /// Where not everything could be written; never for stderr.
     pub fn try_write(self, text: impl AsRef<[u8]>) -> Result<(), Failure> {
-        let text = text.as_ref();
+        with_size_errors(|| self.put(text.as_ref()))
+    }
+
+    fn put(self, text: &[u8]) -> Result<(), Failure> {
         let failure = |place: &str, error| {
             Failure::own(format!("{place}: {error}"))
                 .next("not all of it was written; name a file where there is room")
@@ -134,13 +138,7 @@ impl Target {
                 let _ = std::io::stderr().write_all(text);
                 Ok(())
             }
-            Target::File(mut own) => {
-                // A pipe or a terminal cannot be emptied or rewound, and need not be.
-                let _ = own.file.set_len(0);
-                let _ = own.file.rewind();
-                let written = own.file.write_all(text);
-                written.map_err(|error| failure(&own.shown(), error))
-            }
+            Target::File(own) => own.replace(text).map_err(|error| failure(&own.shown(), error)),
             Target::New(mut file) => {
                 let path = shown(file.path());
                 let written = file.write_all(text);
@@ -188,8 +186,12 @@ pub struct Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        if self.is_new && self.is_as_it_was() {
-            let _ = std::fs::remove_file(&self.path);
+        // A link that led nowhere stays.
+        if self.is_new
+            && self.is_as_it_was()
+            && let Ok(file) = self.path.canonicalize()
+        {
+            let _ = std::fs::remove_file(file);
         }
     }
 }
@@ -219,6 +221,21 @@ impl Own {
         (&self.file).rewind()?;
         (&self.file).take(self.title.len() as u64).read_to_end(&mut start)?;
         Ok(start.is_empty() || start == self.title)
+    }
+
+    /// Writes the text in the place of what is there. Where there is no room for more than that, it stays.
+    fn replace(&self, text: &[u8]) -> std::io::Result<()> {
+        let Some(State { size, .. }) = self.was else {
+            // A pipe or a terminal, which has no places.
+            return (&self.file).write_all(text);
+        };
+        let (head, tail) = text.split_at(text.len().min(size as usize));
+        if let Err(error) = self.file.write_all_at(tail, size) {
+            let _ = self.file.set_len(size);
+            return Err(error);
+        }
+        self.file.write_all_at(head, 0)?;
+        self.file.set_len(text.len() as u64)
     }
 
     fn is_as_it_was(&self) -> bool {

@@ -30,6 +30,10 @@ fn the_summary_goes_where_it_is_wanted() {
     let option = format!("--summary={}", new.display());
     assert_fails(&mut place.run(&[&option], &["./nowhere"]), 127, &["no such file"]);
     assert!(!new.exists(), "nothing is left where nothing ran");
+    symlink("new.txt", place.work().join("link")).unwrap();
+    assert_fails(&mut place.run(&["--summary=link"], &["./nowhere"]), 127, &["no such file"]);
+    assert!(!new.exists(), "nor behind a link that was there");
+    assert!(place.work().join("link").is_symlink());
 
     let precious = place.write("precious.dat", "years of work");
     let option = format!("--summary={}", precious.display());

@@ -214,6 +214,38 @@ fn a_small_limit_on_file_size_does_not_end_the_first_run() {
 }
 
 #[test]
+fn a_small_limit_on_file_size_is_no_end_of_what_run_says() {
+    let place = Place::new();
+    let run = env!("CARGO_BIN_EXE_sweetspot");
+    let summary = place.work().join("summary");
+    assert_says(&mut place.run(&["--summary=summary"], &["true"]), "");
+    let older = fs::read(&summary).unwrap();
+    let check = |command: &str, status, expected: &str| {
+        let script = format!("ulimit -f 0; exec {run} {command}");
+        let mut shell = place.command("bash");
+        let output = shell.args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{command}: {output:?}");
+        assert_eq!(stdout(&output), expected, "{command}");
+        assert!(fs::read(&summary).unwrap() == older, "{command}: there is no new one");
+        stderr(&output)
+    };
+    let said = check("run --summary=summary -- sh -c 'echo out; exit 3'", 3, "out\n");
+    assert!(said.contains("File too large"), "{said}");
+    check("run --summary -- sh -c 'echo out; exit 3' 2>log", 3, "out\n");
+    place.write("sweetspot.toml", "[[rule]]\nbuffer = \"lots\"\n");
+    for options in WAYS {
+        check(&format!("run {} -- echo started 2>log", options.join(" ")), 0, "started\n");
+    }
+    // The program has the signal as ever.
+    let own = "dd if=/dev/zero of=large count=1 status=none";
+    for options in WAYS {
+        let script = format!("ulimit -f 0; exec {run} run {} -- {own} 2>log", options.join(" "));
+        let ended = place.command("bash").args(["-c", &script]).status().unwrap();
+        assert_eq!(ended.signal(), Some(Signal::XFSZ.as_raw()), "{options:?}");
+    }
+}
+
+#[test]
 fn a_run_inside_of_a_run_uses_its_ledger() {
     let place = Place::new();
     let run = env!("CARGO_BIN_EXE_sweetspot");
