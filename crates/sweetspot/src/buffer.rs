@@ -4,11 +4,13 @@
 //! The grammar itself is `sweetspot_core::size`; here is who is asked first, and what is said about
 //! a text that is no size.
 
+use crate::environment::{Environment, value};
 use crate::failure::Failure;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use sweetspot_core::environment::BUFFER;
+use sweetspot_core::environment::{BUFFER, BUFFER_UNASKED};
 use sweetspot_core::size::{BufferSize, Parsed, parse};
+use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
 
 /// Names after `-D`: the form that COBOL users know, and the variable's own.
@@ -27,12 +29,26 @@ pub enum Asked {
     ByRules(BufferSize),
 }
 
+/// What the environment says, if it was not a `run` around this one that set it, without having been asked for a
+/// size.
+pub fn from_environment(environment: &Environment) -> Option<&OsStr> {
+    let unasked = value(environment, BUFFER_UNASKED);
+    value(environment, BUFFER).filter(|size| Some(*size) != unasked)
+}
+
 impl Asked {
     /// The size.
     pub fn size(self) -> BufferSize {
         match self {
             Asked::Explicitly(size) | Asked::ByRules(size) => size,
         }
+    }
+
+    /// The variables that say it to the library, and to a `run` inside.
+    pub fn variables(self) -> [(&'static str, Option<OsString>); 2] {
+        let size = OsString::from(numbers::size(self.size()));
+        let unasked = matches!(self, Asked::ByRules(_)).then(|| size.clone());
+        [(BUFFER, Some(size)), (BUFFER_UNASKED, unasked)]
     }
 }
 

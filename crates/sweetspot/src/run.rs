@@ -4,7 +4,7 @@
 //! the program's own. Only where there is something to do at the end (`--summary`, `--wait`) a
 //! parent stays, as `time` does. The environment is changed in three variables: `LD_PRELOAD`,
 //! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`; where they are asked for, also in `SWEETSPOT_SUMMARY` and
-//! `SWEETSPOT_STDIO`; under seccomp filters, in `SWEETSPOT_FILTERS`.
+//! `SWEETSPOT_STDIO`; where no size is, in `SWEETSPOT_UNASKED_SIZE`; under seccomp filters, in `SWEETSPOT_FILTERS`.
 
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
@@ -28,7 +28,6 @@ use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, has_room, replace};
-use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
 
 /// Runs the program. Returns the exit status, or does not return at all.
@@ -81,7 +80,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     let (library, report) = library_and_preview(reach, &settings, config.path)?;
     let report = preview_of_off(arguments, &asked).unwrap_or(report);
     let mut session = match library {
-        Some(library) => put_underneath(&library, &settings, ledger, &mut environment),
+        Some(library) => put_underneath(&library, asked, &settings, ledger, &mut environment),
         None => None,
     };
     if !has_room() {
@@ -150,13 +149,16 @@ enum LedgerOf {
 /// session whose ledger is this run's own.
 fn put_underneath(
     library: &Path,
+    asked: Asked,
     settings: &Settings,
     ledger: LedgerOf,
     environment: &mut Environment,
 ) -> Option<RunSession> {
     let all = preload::chain(library.as_os_str(), value(environment, names::PRELOAD));
     set(environment, names::PRELOAD, all);
-    set(environment, names::BUFFER, numbers::size(settings.buffer));
+    for (name, value) in asked.variables() {
+        set_or_remove(environment, name, value);
+    }
     let joins = || session::can_join(settings, value(environment, names::LEDGER));
     let session = match ledger {
         LedgerOf::Nobody => {
@@ -320,7 +322,7 @@ pub fn sizes_and_rules(
     let folder = std::env::current_dir().ok();
     let mut config = config::load(config::named(named).as_deref(), folder.as_deref(), warnings)?;
     let name = Path::new(program).file_name().unwrap_or_default();
-    let from_environment = value(environment, names::BUFFER);
+    let from_environment = buffer::from_environment(environment);
     let ruled = config::size_for(&config.rules, name);
     let asked = buffer::resolve(typed, from_environment, ruled, warnings)?;
     if let Asked::Explicitly(_) = asked {

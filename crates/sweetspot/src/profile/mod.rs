@@ -18,6 +18,7 @@ pub mod replay;
 mod timeline;
 
 use crate::arguments;
+use crate::buffer::Asked;
 use crate::config::Rule;
 use crate::environment::{Environment, is_switched_off, set, value};
 use crate::failure::Failure;
@@ -79,7 +80,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect_in(&program, &environment);
     let obstacle = obstacle(&reach, &program, &environment);
-    let (size, rules) = in_force(&arguments.command[0], record.is_some(), &environment)?;
+    let (asked, rules) = in_force(&arguments.command[0], record.is_some(), &environment)?;
     recover::clear_up();
 
     let rules = rules.iter().map(in_ledger).collect();
@@ -90,7 +91,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
         let next = format!("profile needs some {megabytes} MB in /dev/shm");
         Failure::own(format!("{error}")).next(next)
     })?;
-    let observed = observed(&observation, size, &environment)?;
+    let observed = observed(&observation, asked, &environment)?;
     if reach.takes_library() {
         for (name, value) in &observed {
             set(&mut environment, &name.to_string_lossy(), value.clone());
@@ -205,17 +206,19 @@ fn say(profile: &Profile, target: Target) {
 /// The variables by which processes of the tree count for `observation`.
 fn observed(
     observation: &Observation,
-    size: BufferSize,
+    asked: Asked,
     environment: &Environment,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let library = preload::install()?;
     let others = value(environment, names::PRELOAD);
-    Ok(vec![
+    let size = asked.variables().into_iter();
+    let size = size.filter_map(|(name, value)| Some((name.into(), value?)));
+    let others = [
         (names::PRELOAD.into(), preload::chain(library.as_os_str(), others)),
         (names::LEDGER.into(), observation.path().into()),
         (names::SUMMARY.into(), "1".into()),
-        (names::BUFFER.into(), numbers::size(size).into()),
-    ])
+    ];
+    Ok(others.into_iter().chain(size).collect())
 }
 
 /// The size and the rules under which `run` would start the program: what is promised is true of them. A
@@ -224,18 +227,18 @@ fn in_force(
     program: &OsStr,
     records: bool,
     environment: &Environment,
-) -> Result<(BufferSize, Vec<Rule>), Failure> {
+) -> Result<(Asked, Vec<Rule>), Failure> {
     let mut warnings = Vec::new();
     let (asked, mut config) = sizes_and_rules(program, None, None, environment, &mut warnings)?;
     for warning in warnings {
         crate::failure::say(format_args!("sweetspot: {warning}"));
     }
     if !records {
-        return Ok((asked.size(), config.rules));
+        return Ok((asked, config.rules));
     }
     config.rules.retain(|rule| !rule.for_auto);
     config.rules.iter_mut().for_each(|rule| rule.buffer = None);
-    Ok((BufferSize::Auto, config.rules))
+    Ok((Asked::Explicitly(BufferSize::Auto), config.rules))
 }
 
 /// One run, as seen from outside.

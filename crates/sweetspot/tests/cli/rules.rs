@@ -40,6 +40,31 @@ fn a_size_from_option_environment_and_rules() {
     check(&[], None, "[[rule]]\nprogram = \"other\"\nbuffer = \"2K\"\n", "auto");
 }
 
+/// What `run` sets where nobody has asked is nothing that anybody has asked for.
+#[test]
+fn rules_hold_for_a_run_inside_of_a_run() {
+    let place = Place::new();
+    place.write("in", "x".repeat(10_000));
+    place.write("sweetspot.toml", "[[rule]]\nfile = \"out\"\nbuffer = \"off\"\n");
+    let inner = format!(
+        "exec {} run --summary -- dd if=in of=out bs=10 status=none",
+        env!("CARGO_BIN_EXE_sweetspot")
+    );
+    let check = |options: &[&str], before: &str, expected: &str| {
+        let output = place.run(options, &["sh", "-c", &format!("{before} {inner}")]).output();
+        let said = stderr(&output.unwrap());
+        let row = said.lines().find(|line| line.contains("/work/out")).unwrap_or(&said);
+        let size = row.split_whitespace().nth(1);
+        assert_eq!(size, Some(expected), "{options:?} {before}: {said}");
+    };
+    check(&[], "", "off");
+    check(&["--wait"], "", "off");
+    check(&["--buffer-size=auto"], "", "auto");
+    check(&[], "IO_BUFFER_SIZE=64K", "65536");
+    let again = format!("{} run -- {}", env!("CARGO_BIN_EXE_sweetspot"), inner.replace("exec", ""));
+    check(&[], &format!("{again};"), "off");
+}
+
 #[test]
 fn a_text_that_is_no_size_is_told_once() {
     let place = Place::new();
