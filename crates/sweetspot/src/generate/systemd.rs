@@ -32,7 +32,8 @@ pub fn drop_in(unit: &Path) -> Result<String, Failure> {
     let sweetspot = std::env::current_exe()
         .map_err(|error| Failure::own(format!("cannot find sweetspot's own file: {error}")))?;
     let name = unit.file_name().unwrap_or(unit.as_os_str()).to_string_lossy().into_owned();
-    let name = if name.contains('.') { name } else { format!("{name}.service") };
+    // As systemd reads it: no other kind of unit has an ExecStart, so what follows a dot is part of the name.
+    let name = if name.ends_with(".service") { name } else { format!("{name}.service") };
     let text = made(&name, &text, &sweetspot, preload::packaged().is_some());
     text.map_err(|why| Failure::own(format!("{}: {why}", shown(unit))))
 }
@@ -202,6 +203,17 @@ mod tests {
                               ExecStart=\nExecStart=/z\n"
         );
         assert_eq!(commands(&others), [run("/z")]);
+    }
+
+    #[test]
+    fn a_dot_does_not_make_a_name_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, expected) in [("my.app", "my.app.service.d"), ("a.service", "a.service.d")] {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "[Service]\nExecStart=/a\n").unwrap();
+            let made = drop_in(&file).unwrap();
+            assert!(made.contains(&format!("mkdir -p /etc/systemd/system/{expected}\n")), "{made}");
+        }
     }
 
     #[test]
