@@ -3,10 +3,12 @@
 //! The library asks this about what happens, `profile` and `tune --from` about what would have happened
 //! (`crate::shadow`). Where in memory the bytes are, and who writes them, is `crate::pending`'s.
 
+use crate::cost::Cost;
 use crate::policy::{
     POOR_FLUSHES_MAX, SMALL_BYTES_MAX, WAIT_NS, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
     WRITES_WORTH_EARLY,
 };
+use crate::threshold::Steps;
 use crate::why::Why;
 
 /// How far a file has come with the guard, which must hold a handle on it before a write may wait.
@@ -37,6 +39,13 @@ impl Handle {
             Handle::Held => small_writes >= WRITES_TO_EARN_AGAIN,
             Handle::Never => false,
         }
+    }
+
+    /// The same by what the files so far have shown, and by what a write costs as far as others have told.
+    pub fn is_earned_by(self, small_writes: u32, steps: Steps, told: Option<Cost>) -> bool {
+        let is_dear = self == Handle::None && told.is_some_and(Cost::is_dear);
+        self.is_earned(small_writes, steps.writes())
+            || is_dear && steps.is_earned_by_dear(small_writes)
     }
 
     /// The same of a file whose position is ours for its reads, after so many writes that passed through.

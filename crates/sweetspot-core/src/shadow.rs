@@ -354,10 +354,8 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        let (writes, steps) = (self.learning.small_writes(), world.steps);
-        let is_dear = self.handle == Handle::None && self.told.write.is_some_and(Cost::is_dear);
-        let is_earned = self.handle.is_earned(writes, steps.writes())
-            || is_dear && steps.is_earned_by_dear(writes);
+        let writes = self.learning.small_writes();
+        let is_earned = self.handle.is_earned_by(writes, world.steps, self.told.write);
         match self.handle {
             _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,

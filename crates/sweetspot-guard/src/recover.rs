@@ -396,7 +396,7 @@ impl<'a> Found<'a> {
     /// Up to where finishing it writes: in its file, and in the ledger what says so.
     fn end(&self, ledger: &File) -> u64 {
         let Some((base, extent)) = extent(ledger, self.entry) else { return 0 };
-        let target = self.target.iter().filter(|_| self.entry.place.load(Relaxed) == PLACE_END);
+        let target = self.target.iter().filter(|_| finish::appends(self.entry));
         let size = target.filter_map(|target| sys::status(&target.file).ok()).map(|file| file.size);
         let at = size.fold(base, u64::max);
         at.saturating_add(extent.bytes).max(self.entry_at() + size_of::<Entry>() as u64)
