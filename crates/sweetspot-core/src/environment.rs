@@ -2,9 +2,6 @@
 
 /// The size of a buffer. Set by the user, and by `run` for the library.
 pub const BUFFER: &str = "IO_BUFFER_SIZE";
-/// What [`BUFFER`] was set to where nobody had asked for a size, so that a `run` inside goes by its rules. Set by
-/// `run` and `profile` for them.
-pub const BUFFER_UNASKED: &str = "SWEETSPOT_UNASKED_SIZE";
 /// `off` switches everything off. Set by the user.
 pub const SWITCH: &str = "SWEETSPOT";
 /// Where the ledger is. Set by `run` for the library.

@@ -169,7 +169,7 @@ impl Learning {
     #[inline(always)]
     pub fn is_between_looks(self) -> bool {
         const { assert!(WRITES_TO_EARN == u64::BITS) };
-        LOOKED_AT >> (self.0 >> WRITES_AT & (u64::BITS as u64 - 1)) & 1 == 0
+        1_u64.wrapping_shl((self.0 >> WRITES_AT) as u32) & LOOKED_AT == 0
     }
 
     /// Whether the time is noted now, so that the next looks see whether writes take long.

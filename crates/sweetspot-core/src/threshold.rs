@@ -59,36 +59,34 @@ impl Ended {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps(u16);
 
-impl Steps {
-    fn new(reads: u32, writes: u32, dear_writes: u32) -> Steps {
-        const { assert!(STEPS <= 16) };
-        Steps((reads | writes << 4 | dear_writes << 8) as u16)
-    }
+const STEP: u16 = 15;
+const READS_AT: u32 = 0;
+const WRITES_AT: u32 = 4;
+const DEAR_WRITES_AT: u32 = 8;
 
+impl Steps {
+    #[inline(always)]
     fn part(self, at: u32) -> u32 {
-        u32::from(self.0 >> at & 15)
+        const { assert!(STEPS <= STEP as usize + 1) };
+        u32::from(self.0 >> at & STEP)
     }
 
     /// For reads.
     #[inline(always)]
     pub fn reads(self) -> u32 {
-        self.part(0)
+        self.part(READS_AT)
     }
 
     /// For writes.
     #[inline(always)]
     pub fn writes(self) -> u32 {
-        self.part(4)
-    }
-
-    fn dear_writes(self) -> u32 {
-        self.part(8)
+        self.part(WRITES_AT)
     }
 
     /// Whether so many small writes earn a buffer where each waits for a device or a server.
     #[inline(always)]
     pub fn is_earned_by_dear(self, small_writes: u32) -> bool {
-        small_writes >= DEAR_WRITES_TO_EARN << self.dear_writes()
+        small_writes >= DEAR_WRITES_TO_EARN << self.part(DEAR_WRITES_AT)
     }
 }
 
@@ -138,20 +136,33 @@ impl Thresholds {
     pub fn ended(&self, Ended { reads, writes }: Ended) -> bool {
         let tells = reads.calls >= READS_TO_EARN || writes.calls >= DEAR_WRITES_TO_EARN;
         if tells {
-            let now = self.steps();
-            let reads_cost = if reads.is_dear(&self.reads_are_dear) { 1 } else { WINDOW_CALLS };
-            let reads_step = self.reads.ended(reads.calls, reads_cost).unwrap_or(now.reads());
-            let (mut writes_step, mut dear_step) = (now.writes(), now.dear_writes());
-            if writes.is_dear(&self.writes_are_dear) {
-                let ended = self.dear_writes.ended(writes.calls, DEAR_WRITE_BUFFER_CALLS);
-                dear_step = ended.unwrap_or(dear_step);
-            } else {
-                let cost = WRITE_BUFFER_CALLS + self.waited_calls.load(Relaxed);
-                writes_step = self.writes.ended(writes.calls, cost).unwrap_or(writes_step);
+            if reads.calls >= READS_TO_EARN {
+                let is_dear = reads.is_dear(&self.reads_are_dear);
+                let step = self.reads.ended(reads.calls, if is_dear { 1 } else { WINDOW_CALLS });
+                self.set_step(READS_AT, step);
             }
-            self.steps.store(Steps::new(reads_step, writes_step, dear_step).0, Relaxed);
+            if writes.calls >= DEAR_WRITES_TO_EARN {
+                self.writes_ended(writes);
+            }
         }
         tells
+    }
+}
+
+impl Thresholds {
+    fn writes_ended(&self, writes: Run) {
+        if writes.is_dear(&self.writes_are_dear) {
+            let step = self.dear_writes.ended(writes.calls, DEAR_WRITE_BUFFER_CALLS);
+            self.set_step(DEAR_WRITES_AT, step);
+        } else if writes.calls >= WRITES_TO_EARN {
+            let cost = WRITE_BUFFER_CALLS + self.waited_calls.load(Relaxed);
+            self.set_step(WRITES_AT, self.writes.ended(writes.calls, cost));
+        }
+    }
+
+    fn set_step(&self, at: u32, step: u32) {
+        let others = self.steps.load(Relaxed) & !(STEP << at);
+        self.steps.store(others | (step as u16) << at, Relaxed);
     }
 }
 
@@ -171,12 +182,9 @@ impl Threshold {
         Threshold { least, taken: [const { AtomicU32::new(0) }; STEPS] }
     }
 
-    /// The step that is best after so many calls on one more file, where a buffer costs so many; `None`: they were so
-    /// few that they tell nothing.
-    fn ended(&self, calls: u32, buffer_calls: u32) -> Option<u32> {
-        if calls < self.least {
-            return None;
-        }
+    /// The step that is best after so many calls on one more file, no fewer than the least number, where a buffer
+    /// costs so many.
+    fn ended(&self, calls: u32, buffer_calls: u32) -> u32 {
         let halved = u32::from(self.taken[0].load(Relaxed) >= CALLS_MAX);
         let (mut best, mut fewest) = (0, u32::MAX);
         for (step, taken) in (0..).zip(&self.taken) {
@@ -189,7 +197,7 @@ impl Threshold {
                 (best, fewest) = (step, all);
             }
         }
-        Some(best)
+        best
     }
 }
 
@@ -263,7 +271,7 @@ mod tests {
         (0..100).for_each(|_| write(WRITES_TO_EARN + 2, None));
         assert_eq!(thresholds.steps(), Steps::default(), "still as it was last seen");
         (0..200).for_each(|_| write(WRITES_TO_EARN + 2, Some(false)));
-        assert_eq!(thresholds.steps(), Steps::new(0, 1, 0));
+        assert_eq!(thresholds.steps(), Steps(1 << WRITES_AT));
         assert!(!thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN - 1));
         assert!(thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN));
     }
@@ -278,9 +286,9 @@ mod tests {
         (0..100).for_each(|_| write(DEAR_WRITES_TO_EARN - 1));
         assert!(thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN), "they tell nothing");
         (0..100).for_each(|_| write(DEAR_WRITES_TO_EARN + 1));
-        assert_eq!(thresholds.steps(), Steps::new(0, 0, 1));
+        assert_eq!(thresholds.steps(), Steps(1 << DEAR_WRITES_AT));
         assert!(!thresholds.steps().is_earned_by_dear(2 * DEAR_WRITES_TO_EARN - 1));
         write(3000);
-        assert_eq!(thresholds.steps(), Steps::new(0, 0, 1), "300 calls lost, 16 won");
+        assert_eq!(thresholds.steps(), Steps(1 << DEAR_WRITES_AT), "700 calls lost, 16 won");
     }
 }

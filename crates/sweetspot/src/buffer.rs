@@ -8,7 +8,7 @@ use crate::environment::{Environment, value};
 use crate::failure::Failure;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use sweetspot_core::environment::{BUFFER, BUFFER_UNASKED};
+use sweetspot_core::environment::BUFFER;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
 use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
@@ -32,8 +32,21 @@ pub enum Asked {
 /// What the environment says, if it was not a `run` around this one that set it, without having been asked for a
 /// size.
 pub fn from_environment(environment: &Environment) -> Option<&OsStr> {
-    let unasked = value(environment, BUFFER_UNASKED);
-    value(environment, BUFFER).filter(|size| Some(*size) != unasked)
+    let is_asked = |text: &&OsStr| match parse(text.as_bytes()) {
+        Parsed::Size(size) => *text != unasked(size),
+        _ => true,
+    };
+    value(environment, BUFFER).filter(is_asked)
+}
+
+/// A size for which nobody has asked, as `run` says it: in a form that nobody types. (Another variable would take time
+/// at the start of each process.)
+fn unasked(size: BufferSize) -> OsString {
+    match size {
+        BufferSize::Auto => "Auto".into(),
+        BufferSize::Off => "Off".into(),
+        BufferSize::Bytes(_) => format!("0{}", numbers::size(size)).into(),
+    }
 }
 
 impl Asked {
@@ -44,11 +57,12 @@ impl Asked {
         }
     }
 
-    /// The variables that say it to the library, and to a `run` inside.
-    pub fn variables(self) -> [(&'static str, Option<OsString>); 2] {
-        let size = OsString::from(numbers::size(self.size()));
-        let unasked = matches!(self, Asked::ByRules(_)).then(|| size.clone());
-        [(BUFFER, Some(size)), (BUFFER_UNASKED, unasked)]
+    /// How [`BUFFER`] says it to the library, and to a `run` inside.
+    pub fn said(self) -> OsString {
+        match self {
+            Asked::Explicitly(size) => numbers::size(size).into(),
+            Asked::ByRules(size) => unasked(size),
+        }
     }
 }
 

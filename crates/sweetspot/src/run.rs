@@ -4,7 +4,7 @@
 //! the program's own. Only where there is something to do at the end (`--summary`, `--wait`) a
 //! parent stays, as `time` does. The environment is changed in three variables: `LD_PRELOAD`,
 //! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`; where they are asked for, also in `SWEETSPOT_SUMMARY` and
-//! `SWEETSPOT_STDIO`; where no size is, in `SWEETSPOT_UNASKED_SIZE`; under seccomp filters, in `SWEETSPOT_FILTERS`.
+//! `SWEETSPOT_STDIO`; under seccomp filters, in `SWEETSPOT_FILTERS`.
 
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
@@ -156,9 +156,7 @@ fn put_underneath(
 ) -> Option<RunSession> {
     let all = preload::chain(library.as_os_str(), value(environment, names::PRELOAD));
     set(environment, names::PRELOAD, all);
-    for (name, value) in asked.variables() {
-        set_or_remove(environment, name, value);
-    }
+    set(environment, names::BUFFER, asked.said());
     let joins = || session::can_join(settings, value(environment, names::LEDGER));
     let session = match ledger {
         LedgerOf::Nobody => {

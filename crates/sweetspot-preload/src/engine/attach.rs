@@ -309,15 +309,18 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 #[unsafe(link_section = ".data")]
 static TIMED_FROM_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether that clock has moved in between a few small writes of a file, so that it is worth asking whether they wait
-/// for a device or a server: the answer costs a thousandth of the time that has passed.
+/// The least that has passed then, in milliseconds: more than a step of that clock on most systems.
+const TIMED_MS_MIN: u64 = 5;
+
+/// Whether a few small writes of a file have taken so long that it is worth asking whether they wait for a device or a
+/// server: the answer costs a thousandth of that time.
 fn takes_long(learning: Learning) -> bool {
     if learning.begins_to_be_timed() {
         TIMED_FROM_MS.store(clock::now_ms(), Relaxed);
     }
     learning.is_timed()
         && thresholds().steps().is_earned_by_dear(learning.small_writes())
-        && clock::now_ms() != TIMED_FROM_MS.load(Relaxed)
+        && clock::now_ms().wrapping_sub(TIMED_FROM_MS.load(Relaxed)) >= TIMED_MS_MIN
 }
 
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks

@@ -211,14 +211,12 @@ fn observed(
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let library = preload::install()?;
     let others = value(environment, names::PRELOAD);
-    let size = asked.variables().into_iter();
-    let size = size.filter_map(|(name, value)| Some((name.into(), value?)));
-    let others = [
+    Ok(vec![
         (names::PRELOAD.into(), preload::chain(library.as_os_str(), others)),
         (names::LEDGER.into(), observation.path().into()),
         (names::SUMMARY.into(), "1".into()),
-    ];
-    Ok(others.into_iter().chain(size).collect())
+        (names::BUFFER.into(), asked.said()),
+    ])
 }
 
 /// The size and the rules under which `run` would start the program: what is promised is true of them. A
