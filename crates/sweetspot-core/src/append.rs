@@ -3,7 +3,6 @@
 //! The library asks this about what happens, `profile` and `tune --from` about what would have happened
 //! (`crate::shadow`). Where in memory the bytes are, and who writes them, is `crate::pending`'s.
 
-use crate::cost::Cost;
 use crate::policy::{
     POOR_FLUSHES_MAX, SMALL_BYTES_MAX, WAIT_NS, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
     WRITES_WORTH_EARLY,
@@ -30,22 +29,15 @@ pub enum Handle {
 
 impl Handle {
     /// Whether so many small writes of a file that is learning have earned the next step: to ask for the
-    /// handle, to look at the answer, to let writes wait again. How many a handle needs is doubled `step` times.
-    pub fn is_earned(self, small_writes: u32, step: u32) -> bool {
+    /// handle, to look at the answer, to let writes wait again.
+    pub fn is_earned(self, small_writes: u32, steps: Steps) -> bool {
         match self {
-            Handle::None => small_writes >= WRITES_TO_EARN << step,
+            Handle::None => small_writes >= steps.writes_to_earn(),
             // Until there is an answer, it costs no system call to wait for it.
             Handle::Asked { is_answered } => is_answered,
             Handle::Held => small_writes >= WRITES_TO_EARN_AGAIN,
             Handle::Never => false,
         }
-    }
-
-    /// The same by what the files so far have shown, and by what a write costs as far as others have told.
-    pub fn is_earned_by(self, small_writes: u32, steps: Steps, told: Option<Cost>) -> bool {
-        let is_dear = self == Handle::None && told.is_some_and(Cost::is_dear);
-        self.is_earned(small_writes, steps.writes())
-            || is_dear && steps.is_earned_by_dear(small_writes)
     }
 
     /// The same of a file whose position is ours for its reads, after so many writes that passed through.
@@ -121,16 +113,18 @@ mod tests {
 
     #[test]
     fn a_handle_is_earned_step_by_step() {
+        let first = Steps::default();
         let check = |handle: Handle, least: Option<u32>| {
             for writes in 0..=WRITES_TO_EARN + 1 {
                 let expected = least.is_some_and(|least| writes >= least);
-                assert_eq!(handle.is_earned(writes, 0), expected, "{handle:?} {writes}");
+                assert_eq!(handle.is_earned(writes, first), expected, "{handle:?} {writes}");
             }
         };
         check(Handle::None, Some(WRITES_TO_EARN));
-        assert!(!Handle::None.is_earned(2 * WRITES_TO_EARN - 1, 1));
-        assert!(Handle::None.is_earned(2 * WRITES_TO_EARN, 1));
-        assert!(Handle::Held.is_earned(WRITES_TO_EARN_AGAIN, 1), "it has one");
+        let second = Steps::of_writes(1);
+        assert!(!Handle::None.is_earned(2 * WRITES_TO_EARN - 1, second));
+        assert!(Handle::None.is_earned(2 * WRITES_TO_EARN, second));
+        assert!(Handle::Held.is_earned(WRITES_TO_EARN_AGAIN, second), "it has one");
         check(Handle::Asked { is_answered: false }, None);
         check(Handle::Asked { is_answered: true }, Some(0));
         check(Handle::Held, Some(WRITES_TO_EARN_AGAIN));

@@ -94,12 +94,7 @@ impl Cost {
 
     /// The most that `auto` takes: a larger buffer than the second cache holds only where calls are dear.
     pub fn limit_bytes(self) -> u64 {
-        if self.is_dear() { AUTO_BYTES_MAX } else { AUTO_BYTES_USUAL }
-    }
-
-    /// Whether each call waits for a device or a server.
-    pub fn is_dear(self) -> bool {
-        self.call_ns >= DEAR_CALL_NS
+        if self.call_ns >= DEAR_CALL_NS { AUTO_BYTES_MAX } else { AUTO_BYTES_USUAL }
     }
 
     /// Whether another one is nearly the same, to a quarter: nothing that follows from it differs by more

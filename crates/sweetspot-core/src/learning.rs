@@ -14,8 +14,7 @@
 
 use crate::append::is_small;
 use crate::policy::{
-    ALONE_BYTES_MIN, BACKOFF_MAX, DEAR_WRITES_TO_EARN, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN,
-    WRITES_TO_EARN,
+    ALONE_BYTES_MIN, BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN, WRITES_TO_EARN,
 };
 
 /// The word. Cheap to copy; changed by compare-and-swap where it is kept.
@@ -29,11 +28,6 @@ const READS_AT: u32 = 16;
 const SCORE: u64 = 0xffff << READS_AT;
 const WRITES_AT: u32 = 32;
 const WRITES: u64 = 0xffff << WRITES_AT;
-/// From this small write on it is seen whether writes take long, and after which ones.
-const TIMED_FROM: u32 = DEAR_WRITES_TO_EARN / 2;
-const TIMED_AT: [u32; 2] = [DEAR_WRITES_TO_EARN, 2 * DEAR_WRITES_TO_EARN];
-/// The small writes after which somebody looks what becomes of a file, of each [`WRITES_TO_EARN`].
-const LOOKED_AT: u64 = 1 | 1 << TIMED_FROM | 1 << TIMED_AT[0] | 1 << TIMED_AT[1];
 const BACKOFF_AT: u32 = 48;
 const BACKOFF: u64 = 15 << BACKOFF_AT;
 
@@ -159,27 +153,16 @@ impl Learning {
         self.with_field(WRITES_AT, self.field(WRITES_AT) + 1)
     }
 
-    /// After a small write, while there are few: see [`Learning::is_between_looks`].
+    /// After a small write, while there are few: see [`Learning::writes_between`].
     #[inline(always)]
     pub fn small_write_ahead(self) -> Self {
         Learning(self.0 + (1 << WRITES_AT))
     }
 
-    /// Whether it has just seen a small write that earns nothing, so that nobody needs to look what became of it.
-    #[inline(always)]
-    pub fn is_between_looks(self) -> bool {
-        const { assert!(WRITES_TO_EARN == u64::BITS) };
-        1_u64.wrapping_shl((self.0 >> WRITES_AT) as u32) & LOOKED_AT == 0
-    }
-
-    /// Whether the time is noted now, so that the next looks see whether writes take long.
-    pub fn begins_to_be_timed(self) -> bool {
-        self.small_writes() == TIMED_FROM
-    }
-
-    /// Whether it is one of those looks.
-    pub fn is_timed(self) -> bool {
-        TIMED_AT.contains(&self.small_writes())
+    /// The bits of which one is set after a small write that earns nothing, so that nobody needs to look what
+    /// became of it. `least`: a power of two, of which all multiples may earn something.
+    pub const fn writes_between(least: u32) -> u64 {
+        (least as u64 - 1) << WRITES_AT
     }
 
     /// Small writes seen since the last try.
@@ -223,7 +206,7 @@ impl Learning {
     /// The bits that are clear where a file has made so few small calls that it tells nothing of how many others
     /// will make.
     pub const MANY_CALLS: u64 = SCORE & !((READS_TO_EARN as u64 - 1) << READS_AT)
-        | WRITES & !((DEAR_WRITES_TO_EARN as u64 - 1) << WRITES_AT)
+        | WRITES & !Learning::writes_between(WRITES_TO_EARN)
         | BACKOFF;
 
     fn backoff(self) -> u32 {
@@ -293,6 +276,7 @@ impl Near {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::DEAR_WRITES_TO_EARN;
 
     #[test]
     fn sequential_reads_earn_and_jumps_do_not() {
@@ -358,18 +342,17 @@ mod tests {
     /// Those that nobody looks at are counted as others are, and do not run into the next field.
     #[test]
     fn writes_that_nobody_looks_at_count() {
-        const { assert!(WRITES_TO_EARN.is_power_of_two() && 2 * DEAR_WRITES_TO_EARN < WRITES_TO_EARN) };
-        let (mut one, mut other) = (Learning(2), Learning(2));
-        for write in 1..200_000_u32 {
-            one = one.small_write();
-            let next = other.small_write_ahead();
-            let is_between = next.is_between_looks();
-            let is_look =
-                [0, TIMED_FROM, TIMED_AT[0], TIMED_AT[1]].contains(&(write % WRITES_TO_EARN));
-            assert_eq!(is_between, write < 65_536 && !is_look);
-            assert!(!is_between || !one.is_timed() && !one.begins_to_be_timed());
-            other = if is_between { next } else { other.small_write() };
-            assert_eq!(one, other, "write {write}");
+        for least in [WRITES_TO_EARN, DEAR_WRITES_TO_EARN] {
+            assert!(least.is_power_of_two());
+            let (mut one, mut other) = (Learning(2), Learning(2));
+            for write in 1..200_000_u32 {
+                one = one.small_write();
+                let next = other.small_write_ahead();
+                let is_between = next.0 & Learning::writes_between(least) != 0;
+                assert_eq!(is_between, write < 65_536 && !write.is_multiple_of(least));
+                other = if is_between { next } else { other.small_write() };
+                assert_eq!(one, other, "write {write}");
+            }
         }
     }
 

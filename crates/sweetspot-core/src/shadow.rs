@@ -354,8 +354,7 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        let writes = self.learning.small_writes();
-        let is_earned = self.handle.is_earned_by(writes, world.steps, self.told.write);
+        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps);
         match self.handle {
             _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,

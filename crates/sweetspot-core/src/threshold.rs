@@ -63,6 +63,8 @@ const STEP: u16 = 15;
 const READS_AT: u32 = 0;
 const WRITES_AT: u32 = 4;
 const DEAR_WRITES_AT: u32 = 8;
+/// Whether it is these that are asked for: the last writes were so.
+const ARE_DEAR_AT: u32 = 12;
 
 impl Steps {
     #[inline(always)]
@@ -77,16 +79,27 @@ impl Steps {
         self.part(READS_AT)
     }
 
-    /// For writes.
+    /// The small writes after which a file earns a buffer: fewer where each waits for a device or a server.
     #[inline(always)]
-    pub fn writes(self) -> u32 {
-        self.part(WRITES_AT)
+    pub fn writes_to_earn(self) -> u32 {
+        let at = if self.are_writes_dear() { DEAR_WRITES_AT } else { WRITES_AT };
+        self.least_writes() << self.part(at)
     }
 
-    /// Whether so many small writes earn a buffer where each waits for a device or a server.
+    /// The least number that may be asked for now.
     #[inline(always)]
-    pub fn is_earned_by_dear(self, small_writes: u32) -> bool {
-        small_writes >= DEAR_WRITES_TO_EARN << self.part(DEAR_WRITES_AT)
+    pub fn least_writes(self) -> u32 {
+        if self.are_writes_dear() { DEAR_WRITES_TO_EARN } else { WRITES_TO_EARN }
+    }
+
+    fn are_writes_dear(self) -> bool {
+        self.part(ARE_DEAR_AT) != 0
+    }
+
+    /// As if files had shown that the least number should be doubled so often.
+    #[cfg(test)]
+    pub fn of_writes(step: u16) -> Steps {
+        Steps(step << WRITES_AT)
     }
 }
 
@@ -151,7 +164,9 @@ impl Thresholds {
 
 impl Thresholds {
     fn writes_ended(&self, writes: Run) {
-        if writes.is_dear(&self.writes_are_dear) {
+        let are_dear = writes.is_dear(&self.writes_are_dear);
+        self.set_step(ARE_DEAR_AT, u32::from(are_dear));
+        if are_dear {
             let step = self.dear_writes.ended(writes.calls, DEAR_WRITE_BUFFER_CALLS);
             self.set_step(DEAR_WRITES_AT, step);
         } else if writes.calls >= WRITES_TO_EARN {
@@ -247,16 +262,16 @@ mod tests {
     #[test]
     fn what_is_waited_for_counts() {
         let thresholds = Thresholds::NEW;
-        let step_after = |waited_calls: u64, calls: u32| {
+        let times_after = |waited_calls: u64, calls: u32| {
             (0..20).for_each(|_| thresholds.waited_for_handle(waited_calls * WRITE_NS));
             let writes = Run { calls, is_dear: Some(false) };
             (0..5000).for_each(|_| _ = thresholds.ended(Ended { writes, ..Ended::default() }));
-            thresholds.steps().writes()
+            thresholds.steps().writes_to_earn() / WRITES_TO_EARN
         };
-        assert_eq!(step_after(0, 250), 0);
-        assert_eq!(step_after(200, 250), 2, "256 calls");
-        assert_eq!(step_after(u64::MAX / WRITE_NS, 3000), 6, "4096 calls");
-        assert_eq!(step_after(0, 250), 0);
+        assert_eq!(times_after(0, 250), 1);
+        assert_eq!(times_after(200, 250), 4, "256 calls");
+        assert_eq!(times_after(u64::MAX / WRITE_NS, 3000), 64, "4096 calls");
+        assert_eq!(times_after(0, 250), 1);
     }
 
     #[test]
@@ -264,31 +279,26 @@ mod tests {
         let thresholds = Thresholds::NEW;
         let write = |calls, is_dear| {
             let writes = Run { calls, is_dear };
-            assert!(thresholds.ended(Ended { writes, ..Ended::default() }));
+            (0..100).for_each(|_| _ = thresholds.ended(Ended { writes, ..Ended::default() }));
+            thresholds.steps().writes_to_earn()
         };
-        (0..100).for_each(|_| write(WRITES_TO_EARN + 2, Some(true)));
-        assert_eq!(thresholds.steps(), Steps::default());
-        (0..100).for_each(|_| write(WRITES_TO_EARN + 2, None));
-        assert_eq!(thresholds.steps(), Steps::default(), "still as it was last seen");
-        (0..200).for_each(|_| write(WRITES_TO_EARN + 2, Some(false)));
-        assert_eq!(thresholds.steps(), Steps(1 << WRITES_AT));
-        assert!(!thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN - 1));
-        assert!(thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN));
+        assert_eq!(write(WRITES_TO_EARN + 2, Some(true)), DEAR_WRITES_TO_EARN);
+        assert_eq!(write(WRITES_TO_EARN + 2, None), DEAR_WRITES_TO_EARN, "as it was last seen");
+        assert_eq!(write(DEAR_WRITES_TO_EARN - 1, None), DEAR_WRITES_TO_EARN, "they tell nothing");
+        assert_eq!(write(WRITES_TO_EARN + 2, Some(false)), 2 * WRITES_TO_EARN);
+        assert_eq!(write(DEAR_WRITES_TO_EARN, None), 2 * WRITES_TO_EARN, "they tell nothing");
     }
 
     #[test]
-    fn where_calls_are_dear_fewer_earn_a_buffer() {
+    fn where_calls_are_dear_files_that_end_early_are_asked_for_more_too() {
         let thresholds = Thresholds::NEW;
         let write = |calls| {
             let writes = Run { calls, is_dear: Some(true) };
             _ = thresholds.ended(Ended { writes, ..Ended::default() });
+            thresholds.steps().writes_to_earn()
         };
-        (0..100).for_each(|_| write(DEAR_WRITES_TO_EARN - 1));
-        assert!(thresholds.steps().is_earned_by_dear(DEAR_WRITES_TO_EARN), "they tell nothing");
-        (0..100).for_each(|_| write(DEAR_WRITES_TO_EARN + 1));
-        assert_eq!(thresholds.steps(), Steps(1 << DEAR_WRITES_AT));
-        assert!(!thresholds.steps().is_earned_by_dear(2 * DEAR_WRITES_TO_EARN - 1));
-        write(3000);
-        assert_eq!(thresholds.steps(), Steps(1 << DEAR_WRITES_AT), "700 calls lost, 16 won");
+        assert_eq!(write(DEAR_WRITES_TO_EARN + 1), 2 * DEAR_WRITES_TO_EARN);
+        assert_eq!(write(3000), DEAR_WRITES_TO_EARN, "7 calls lost, 16 won");
+        assert_eq!(thresholds.steps().least_writes(), DEAR_WRITES_TO_EARN);
     }
 }

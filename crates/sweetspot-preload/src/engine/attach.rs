@@ -2,14 +2,12 @@
 //! writes wait once it has answered, giving it back.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::append::Handle;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{BUFFER_OFF, Counter, Entry};
-use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::eligible::may_wait;
@@ -26,7 +24,7 @@ use super::{
 };
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{clock, sys};
+use crate::floor::sys;
 
 /// Whether a file's write buffer has been full, at least twice as much should wait as it holds, and that is
 /// worth its while. The lock is held.
@@ -44,7 +42,7 @@ pub(super) fn enlarge(file: &'static OpenFile, fd: i32) {
         let _registry = file::hold_registry();
         // Another thread may have been faster.
         if file.attachment.get() == Attachment::None {
-            ask(file, fd, true);
+            ask(file, fd);
         }
     }
 }
@@ -59,9 +57,8 @@ fn be_modest(file: &'static OpenFile, refused: &'static Entry) {
     }
 }
 
-/// Asks for a handle on a file that is open for writing: one whose writes have earned it, or else only where each
-/// waits for a device or a server. The registry is held.
-pub(super) fn ask(file: &'static OpenFile, fd: i32, is_earned: bool) {
+/// Asks for a handle on a file that is open for writing. The registry is held.
+pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     // Beside an exec that has given all back, the new program would keep what is asked for.
     if forking() {
         return;
@@ -74,10 +71,6 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32, is_earned: bool) {
     let status = sys::status_at_hand(fd).unwrap_or_default();
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
-    let is_worth_it = is_earned || status.regular && auto::looks_dear(file, fd);
-    if !is_worth_it {
-        return;
-    }
     file.buffer.store(buffer, Relaxed);
     file.unobserved.store(u32::from(rules::is_unobserved(fd)), Relaxed);
     records::begin(file, fd);
@@ -292,44 +285,22 @@ pub fn is_known_by(learning: Learning) -> bool {
 /// Whether a learning descriptor has made enough small writes for `earn`.
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
-    let step = thresholds().steps().writes();
+    let steps = thresholds().steps();
     let Some(file) = file else {
         // Once for each so many, as long as nothing can be had.
         return writes >= WRITES_TO_BE_KNOWN && inodes::any_window()
-            || Handle::None.is_earned(writes, step)
-                && writes.is_multiple_of(policy::WRITES_TO_EARN)
-            || takes_long(learning);
+            || Handle::None.is_earned(writes, steps)
+                && writes.is_multiple_of(steps.least_writes());
     };
-    let stand = handle::stand(file);
-    stand.is_earned(writes, step) || stand == Handle::None && takes_long(learning)
-}
-
-/// When writes of a file began to be timed, in milliseconds of the coarse clock: of the last one, as what is seen by it
-/// is asked for once more.
-#[unsafe(link_section = ".data")]
-static TIMED_FROM_MS: AtomicU64 = AtomicU64::new(0);
-
-/// The least that has passed then, in milliseconds: more than a step of that clock on most systems.
-const TIMED_MS_MIN: u64 = 5;
-
-/// Whether a few small writes of a file have taken so long that it is worth asking whether they wait for a device or a
-/// server: the answer costs a thousandth of that time.
-fn takes_long(learning: Learning) -> bool {
-    if learning.begins_to_be_timed() {
-        TIMED_FROM_MS.store(clock::now_ms(), Relaxed);
-    }
-    learning.is_timed()
-        && thresholds().steps().is_earned_by_dear(learning.small_writes())
-        && clock::now_ms().wrapping_sub(TIMED_FROM_MS.load(Relaxed)) >= TIMED_MS_MIN
+    handle::stand(file).is_earned(writes, steps)
 }
 
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
 /// for a handle; lets writes wait.
 pub fn earn(fd: i32) {
     let Some(word) = file::learning_word(fd) else { return };
-    let learning = Learning(word.load(Relaxed));
-    let is_earned = Handle::None.is_earned(learning.small_writes(), thresholds().steps().writes());
-    let asks = is_earned || takes_long(learning);
+    let writes = Learning(word.load(Relaxed)).small_writes();
+    let asks = Handle::None.is_earned(writes, thresholds().steps());
     if !asks && !inodes::any_window() && file::open_file(fd).is_none() {
         return;
     }
@@ -340,9 +311,8 @@ pub fn earn(fd: i32) {
     let registry = file::hold_registry();
     let Some(file) = transition::make_known(fd, &registry) else { return };
     if file.attachment.get() == Attachment::None && asks {
-        ask(file, fd, is_earned);
-        let may_come = file.attachment.get() == Attachment::None;
-        if is_earned && may_come && !file.is_told_by_write() {
+        ask(file, fd);
+        if file.attachment.get() == Attachment::None && !file.is_told_by_write() {
             // The guard is still starting: after as many writes once more.
             let value = file.state.load(Relaxed);
             if table::is_learning(value) {

@@ -84,28 +84,19 @@ fn wanted_bytes(file: &OpenFile) -> u64 {
     with_meter(file, Way::Write, |meter| append_bytes_wanted(buffer, meter, told, append_bytes))
 }
 
-/// Whether each write of a file waits for a device or a server: as others have told, or else as a question to its
-/// file system takes as long. Twice, as one may have been held up. As above.
-pub fn looks_dear(file: &OpenFile, fd: i32) -> bool {
-    let takes_long = || {
+/// Whether more may come to wait for a file than is usual: as others have told, or else as a question
+/// to its file system takes as long as a dear call. Twice, as one may have been held up. As above.
+pub fn may_want_more_than_usual(file: &OpenFile, fd: i32) -> bool {
+    let buffer = file.buffer.load(Relaxed);
+    let is_dear = || {
         let began_ns = now_ns();
         sys::file_system(fd);
         began_ns != 0 && now_ns().saturating_sub(began_ns) >= u64::from(DEAR_CALL_NS)
     };
-    if let Some(cost) = told(file, Way::Write) {
-        return cost.is_dear();
-    }
-    if file.looks_dear.load(Relaxed) == 0 && takes_long() && takes_long() {
-        file.looks_dear.store(1, Relaxed);
-    }
-    file.looks_dear.load(Relaxed) != 0
-}
-
-/// Whether more may come to wait for a file than is usual. As above.
-pub fn may_want_more_than_usual(file: &OpenFile, fd: i32) -> bool {
-    let buffer = file.buffer.load(Relaxed);
     let is_unknown = buffer == BUFFER_AUTO && told(file, Way::Write).is_none();
-    is_unknown && looks_dear(file, fd) || wanted_bytes(file) > usual_bytes(buffer)
+    let looks_dear = is_unknown && is_dear() && is_dear();
+    file.looks_dear.store(u32::from(looks_dear), Relaxed);
+    looks_dear || wanted_bytes(file) > usual_bytes(buffer)
 }
 
 /// The most that may wait for a file, in bytes: more than is usual only where a disk has room for many.

@@ -27,6 +27,7 @@ use super::life::failing_descriptor;
 use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::spawns::{forking, passive};
+use super::thresholds::writes_between;
 use super::{
     AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
     enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, passed_for_good,
@@ -55,8 +56,11 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     }
     let next = Learning(value).small_write_ahead();
     let is_free = concerns::with(next.0 & table::FREE) == table::LEARNING && is_small(len as u64);
-    let is_between = next.is_between_looks();
-    if !is_free || !is_between || ledger::may_be_waiting() || inodes::any_window() {
+    if !is_free
+        || next.0 & writes_between() == 0
+        || ledger::may_be_waiting()
+        || inodes::any_window()
+    {
         return AtOnce::otherwise();
     }
     word.store(next.0, Relaxed);
@@ -345,7 +349,7 @@ fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         if table::means(fd, file.to_word()) {
-            ask(file, fd, true);
+            ask(file, fd);
         }
     }
     file.attachment.waits()

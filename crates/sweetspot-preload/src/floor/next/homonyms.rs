@@ -129,7 +129,6 @@ fn is_of_program(name: &CStr) -> bool {
 }
 
 /// Which objects, by their places, `LD_PRELOAD` names.
-#[unsafe(link_section = ".data")]
 static PRELOADED: [AtomicU64; OBJECTS_MAX / 64] = [const { AtomicU64::new(0) }; OBJECTS_MAX / 64];
 
 fn is_preloaded(object: &Object) -> bool {

@@ -160,9 +160,7 @@ pub fn start_shell<R>(shell: impl FnOnce() -> R) -> R {
 
 /// The environment of this process while another one is in its place, and that one. A handler may leave the function
 /// that starts the shell by a jump, or set a variable, which makes a new list.
-#[unsafe(link_section = ".data")]
 static PUT_ASIDE: AtomicPtr<*const c_char> = AtomicPtr::new(core::ptr::null_mut());
-#[unsafe(link_section = ".data")]
 static IN_PLACE: AtomicPtr<*const c_char> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Puts the environment back, if another one is still in its place.

@@ -196,14 +196,11 @@ struct Small(UnsafeCell<[usize; SMALL_BYTES / size_of::<usize>()]>);
 // SAFETY: it is only used while there is one thread.
 unsafe impl Sync for Small {}
 
-#[unsafe(link_section = ".data")]
 static SMALL: Small = Small(UnsafeCell::new([0; SMALL_BYTES / size_of::<usize>()]));
 
 /// Memory that is mapped for a larger copy, and used again.
 fn large(bytes: usize) -> Option<*mut u8> {
-    #[unsafe(link_section = ".data")]
     static MEMORY: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
-    #[unsafe(link_section = ".data")]
     static BYTES: AtomicUsize = AtomicUsize::new(0);
     if BYTES.load(Relaxed) < bytes {
         // What it had before the program may still know of.
