@@ -292,7 +292,8 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
             || Handle::None.is_earned(writes, steps)
                 && writes.is_multiple_of(steps.least_writes());
     };
-    handle::stand(file).is_earned(writes, steps)
+    let stand = handle::stand(file);
+    stand != Handle::Never && stand.is_earned(writes, steps)
 }
 
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
