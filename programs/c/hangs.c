@@ -21,7 +21,7 @@
 enum { RECORD = 100, RECORDS = 1000, PAUSE = 5000, PAGE = 4096, LATE_SECONDS = 10, MOMENT_US = 2500000 };
 enum { DEAR_RECORDS = 150, FEW_RECORDS = 40, DEAR_US = 10000 };
 enum { FILES = 100, SOME = 300, MANY = 10000, SLOW_US = 40000, ORDER_US = 700000 };
-static const double WRITTEN_CPU_SECONDS = 0.15;
+static const double WRITTEN_CPU_SECONDS = 0.15, MANY_CPU_SECONDS = 0.4;
 
 static int device;
 static size_t sizes[FILES + 2];
@@ -172,10 +172,14 @@ static void await_begun(const char *path) {
 
 /* Until a writer has made all of its calls, however busy the machine is. It can say so by none itself, as that might
  * make what waits arrive: it has used far more time than they take. */
-static void await_written(pid_t child) {
+static void await_used(pid_t child, double cpu_seconds) {
     clockid_t clock;
     if (clock_getcpuclockid(child, &clock)) cannot("clock");
-    while (time_of(clock) < WRITTEN_CPU_SECONDS) usleep(10000);
+    while (time_of(clock) < cpu_seconds) usleep(10000);
+}
+
+static void await_written(pid_t child) {
+    await_used(child, WRITTEN_CPU_SECONDS);
 }
 
 static void for_long(const char *path, int to) {
@@ -247,11 +251,13 @@ static void many(const char *folder, int to) {
     await_begun(last);
     tell_server(to);
     pid_t living = writer("living", MANY, 1e9);
-    usleep(2600000);
+    await_used(living, MANY_CPU_SECONDS);
+    usleep(2000000);
     /* By now what they had waiting is being written for them. */
     tell_size_now("living");
     pid_t dead = writer("dead", MANY, 1e9);
-    usleep(900000);
+    await_used(dead, MANY_CPU_SECONDS);
+    usleep(400000);
     double begun = now();
     end(dead);
     tell_size_now("dead");
