@@ -45,7 +45,6 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         0 => process::begin_concurrency(),
         flag => atomic::watch_threads(flag as *mut _),
     }
-    let is_off = |text: &[u8]| text.eq_ignore_ascii_case(b"off");
     let off = next::has_twin() || variable(b"SWEETSPOT").is_some_and(is_off);
     let buffer = match variable(b"IO_BUFFER_SIZE").filter(|_| !off).map(size::parse) {
         Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
@@ -92,6 +91,12 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
         probe::run(ledger::probed());
     }
+}
+
+/// Whether the user has switched everything off.
+#[inline(always)]
+fn is_off(text: &[u8]) -> bool {
+    text.eq_ignore_ascii_case(b"off")
 }
 
 /// Why calls are made from the first moment on that are not seen. What watches the loader has a C library of its own.
