@@ -7,10 +7,8 @@
 
 use crate::commands::ends_with_us;
 use crate::needs;
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,17 +82,16 @@ pub fn run(filter: &[String]) -> bool {
     if filter.is_empty() {
         // Who builds would wait for the tests of another `cargo`, or they for it.
         step("building", &mut |_| cargo(&["test", "--workspace", "--quiet", "--no-run"]));
-        let said = |row: Vec<_>| row.into_iter().map(|(name, how): (_, Beside)| (name, how.said()));
-        let rows = beside().map(|row| thread::spawn(move || said(row).collect::<Vec<_>>()));
-        let others = other_tests();
-        step("tests", &mut |count| cargo_test(others.iter(), count));
-        for (name, mut said) in
-            rows.into_iter().flat_map(|row| row.join().expect("it does not panic"))
-        {
+        let beside = thread::spawn(|| BESIDE.map(|(_, how)| how.said()));
+        step("tests", &mut |count| cargo_test(TESTS, count));
+        let said = beside.join().expect("it does not panic");
+        for ((name, _), mut said) in BESIDE.into_iter().zip(said) {
             step(name, &mut |count| show(&mut said, count));
         }
     } else {
-        step("tests", &mut |count| cargo_test(filter.iter(), count));
+        let words: Vec<_> =
+            ["--workspace"].into_iter().chain(filter.iter().map(String::as_str)).collect();
+        step("tests", &mut |count| cargo_test(&words, count));
     }
     println!();
     for Done { name, took, passed } in &done {
@@ -124,72 +121,53 @@ pub fn oldest_compiler() -> bool {
     rustup(&["run", version, "cargo", "check", "-p", "sweetspot-io", "--all-features", "--locked"])
 }
 
-/// The test programs that mostly wait: for a disk that is full, a server that is slow, a session that goes on.
-const WAITING: [&str; 3] = ["disk", "mounted", "tune"];
-/// The table of programs.
-const PROGRAMS: &str = "programs";
+/// The tests that are said as they go: all but the table of programs, and the unit tests of xtask, which are the
+/// short fuzzers. The workspace is always asked for as a whole, so that nothing is compiled with other features.
+const TESTS: &[&str] = &[
+    "--workspace",
+    "--lib",
+    "--bin",
+    "sweetspot",
+    "--test",
+    "[!p]*",
+    "--test",
+    "p[!r]*",
+    "--test",
+    "pr[!o]*",
+    "--test",
+    "profile",
+];
 
-/// What runs beside the tests that are said as they go, in two rows, each of which runs one after the other: all of
-/// them wait a good deal. The table of programs in roots of the oldest and the newest Debian, other people's tests,
-/// the fuzzers (the unit tests of xtask), the examples in the documentation; and the table of programs here, the
-/// packages, and the tests that mostly wait.
-fn beside() -> [Vec<(&'static str, Beside)>; 2] {
-    [
-        vec![
-            ("other roots", Beside::Xtask(&["matrix", "--short"])),
-            ("conformance", Beside::Xtask(&["conformance", "--quick"])),
-            ("fuzzers", Beside::cargo(["--bin", "xtask"])),
-            ("examples", Beside::cargo(["--doc"])),
-        ],
-        vec![
-            ("programs", Beside::cargo(["--test", PROGRAMS])),
-            ("packages", Beside::Xtask(&["packages", "--quick"])),
-            ("waiting", Beside::cargo(WAITING.iter().flat_map(|name| ["--test", name]))),
-        ],
-    ]
-}
+/// What runs beside them, one after the other, as either half waits a good deal: the table of programs in roots of
+/// the oldest and the newest Debian, other people's tests, the fuzzers, the examples in the documentation, the table
+/// of programs here, and the packages (in one of the roots that are there now).
+const BESIDE: [(&str, Beside); 6] = [
+    ("other roots", Beside::Xtask(&["matrix", "--short"])),
+    ("conformance", Beside::Xtask(&["conformance", "--quick"])),
+    ("fuzzers", Beside::Cargo(&["test", "--workspace", "--bin", "xtask"])),
+    ("examples", Beside::Cargo(&["test", "--workspace", "--doc"])),
+    ("programs", Beside::Cargo(&["test", "--workspace", "--test", "programs"])),
+    ("packages", Beside::Xtask(&["packages", "--quick"])),
+];
 
-/// All test programs but those: what is said as it goes.
-fn other_tests() -> Vec<String> {
-    let is_beside = |name: &str| name == PROGRAMS || WAITING.contains(&name);
-    let names = test_programs().into_iter().filter(|name| !is_beside(name));
-    let first = ["--lib", "--bin", "sweetspot"].map(str::to_owned);
-    first.into_iter().chain(names.flat_map(|name| ["--test".to_owned(), name])).collect()
-}
-
-/// The names of the test programs of all crates.
-fn test_programs() -> BTreeSet<String> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
-    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let files = entries(crates).flat_map(|made| entries(&made.path().join("tests")));
-    let is_program = |path: &Path| {
-        path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
-    };
-    let paths = files.map(|entry| entry.path()).filter(|path| is_program(path));
-    paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
-}
-
-/// A command of xtask, or tests of the workspace.
+/// A command of xtask, or of cargo.
+#[derive(Clone, Copy)]
 enum Beside {
     Xtask(&'static [&'static str]),
-    Tests(Vec<&'static str>),
+    Cargo(&'static [&'static str]),
 }
 
 impl Beside {
-    fn cargo(words: impl IntoIterator<Item = &'static str>) -> Beside {
-        Beside::Tests(words.into_iter().collect())
-    }
-
     /// Runs it; returns whether it ended well, and what it said.
-    fn said(&self) -> io::Result<(bool, File)> {
+    fn said(self) -> io::Result<(bool, File)> {
         let says = tempfile::tempfile()?;
         let mut command = match self {
             Beside::Xtask(words) => {
                 let mut command = Command::new(std::env::current_exe()?);
-                command.args(*words);
+                command.args(words);
                 command
             }
-            Beside::Tests(words) => tests(words),
+            Beside::Cargo(words) => command(words),
         };
         command.stdin(Stdio::null()).stdout(says.try_clone()?).stderr(says.try_clone()?);
         let begun = Instant::now();
@@ -230,16 +208,11 @@ fn cargo(arguments: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Tests of the workspace, which is always asked for as a whole, so that nothing is compiled with other features.
-fn tests<'a>(words: impl IntoIterator<Item = &'a (impl AsRef<str> + 'a)>) -> Command {
-    let first = ["test", "--no-fail-fast", "--workspace"];
-    let words = words.into_iter().map(AsRef::as_ref);
-    command(&first.into_iter().chain(words).collect::<Vec<_>>())
-}
-
 /// Runs tests and adds up what their programs report.
-fn cargo_test<'a>(words: impl IntoIterator<Item = &'a String>, count: &mut Count) -> bool {
-    let child = tests(words).stdout(Stdio::piped()).spawn();
+fn cargo_test(words: &[&str], count: &mut Count) -> bool {
+    let mut arguments = vec!["test", "--no-fail-fast"];
+    arguments.extend(words);
+    let child = command(&arguments).stdout(Stdio::piped()).spawn();
     let mut child = match child {
         Ok(child) => child,
         Err(error) => {
@@ -282,7 +255,9 @@ fn command(arguments: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{PROGRAMS, WAITING, counted, is_of_a_failure, other_tests, test_programs};
+    use super::{counted, is_of_a_failure};
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn results_are_counted() {
@@ -298,12 +273,17 @@ mod tests {
         check("test result: ok. none", None);
     }
 
+    /// `TESTS` names those that begin like the one that runs beside them.
     #[test]
-    fn every_test_program_is_run_once() {
-        let names = test_programs();
-        let beside = WAITING.into_iter().chain([PROGRAMS]).collect::<Vec<_>>();
-        assert!(beside.iter().all(|name| names.contains(*name)));
-        assert_eq!(other_tests().len() - 3, 2 * (names.len() - beside.len()));
+    fn every_test_program_is_run() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
+        let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+        let folders = entries(crates).flat_map(|made| entries(&made.path().join("tests")));
+        let names =
+            folders.filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()));
+        let mut alike: Vec<_> = names.filter(|name| name.starts_with("pro")).collect();
+        alike.sort();
+        assert_eq!(alike, ["profile", "programs"]);
     }
 
     #[test]
