@@ -90,7 +90,7 @@ cat table; echo; cat tables; echo $((end - start)) $lasted $used"
         numbers.map(|number| Duration::from_nanos(number.parse().unwrap())).collect();
     let [first, lasted, used] = times[..] else { panic!("{text}") };
     assert!(first < Duration::from_secs(30), "the first table took {first:?}");
-    assert!(used < lasted.mul_f64(0.005), "{used:?} of processor time in {lasted:?}");
+    assert!(used < lasted.mul_f64(0.01), "{used:?} of processor time in {lasted:?}");
 }
 
 #[test]

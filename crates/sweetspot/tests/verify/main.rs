@@ -157,7 +157,7 @@ fn where_nothing_was_buffered_it_cannot_be_told() {
             "stream.c",
             "#include <stdio.h>\nint main(void) { FILE *file = fopen(\"out\", \"w\");\n\
              setvbuf(file, NULL, _IONBF, 0);\n\
-             for (int i = 0; i < 50000; i++) fputs(\"a record\", file); return fclose(file); }\n",
+             for (int i = 0; i < 400000; i++) fputs(\"a record\", file); return fclose(file); }\n",
         );
         compile(&place.work().join("stream.c"), "stream");
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
@@ -167,7 +167,7 @@ fn where_nothing_was_buffered_it_cannot_be_told() {
         };
         let stdio = "cannot tell: its calls are made by C's stdio; try: --stdio\n";
         check(&[], &["./stream"], 3, &[stdio]);
-        check(&["--stdio"], &["./stream"], 0, &["identical\n", "50000 calls became "]);
+        check(&["--stdio"], &["./stream"], 0, &["identical\n", "400000 calls became "]);
         let shared = "cannot tell: the process shares writable memory with another";
         check(&[], &["./shares", "file", "1"], 3, &[shared]);
         check(&[], &["./shares", "none", "1"], 0, &["identical\n"]);
