@@ -11,7 +11,7 @@ use core::sync::atomic::{
 };
 
 use super::{Object, homonyms, is_uring};
-use crate::floor::atomic::single_threaded;
+use crate::floor::atomic::{has_threads, single_threaded};
 use crate::floor::sys;
 
 /// Whose calls are not seen.
@@ -76,7 +76,7 @@ fn look(first: *const Object) -> Option<Unseen> {
     let found = new().find_map(|object| unseen(&object));
     LOOKED_AT.store(hash, Release);
     // Another thread might be calling what is led elsewhere, or unloading it.
-    let has_homonym = || single_threaded() && homonyms::lead_later(new);
+    let has_homonym = || !has_threads() && homonyms::lead_later(new);
     found.or_else(|| has_homonym().then_some(Unseen::Homonym))
 }
 
