@@ -6,7 +6,6 @@
  *   many FOLDER        each write, and the process has many files there, and waits for one that is elsewhere
  *   closes FOLDER      each close, of a file that a process was started with
  *   newer FOLDER       one write, and the process has written elsewhere since
- *   dear FOLDER        each write, and the process writes few records to the second of two files
  * The file system is mounted on FOLDER; files are made in the current folder. Root can do it. */
 #include "log.h"
 #include <linux/fuse.h>
@@ -14,12 +13,10 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 
 enum { RECORD = 100, RECORDS = 1000, PAUSE = 5000, PAGE = 4096, LATE_SECONDS = 10, MOMENT_US = 2500000 };
-enum { DEAR_RECORDS = 150, FEW_RECORDS = 40, DEAR_US = 10000 };
 enum { FILES = 100, SOME = 300, MANY = 10000, SLOW_US = 40000, ORDER_US = 700000 };
 static const double WRITTEN_CPU_SECONDS = 0.15, MANY_CPU_SECONDS = 0.4;
 
@@ -27,7 +24,6 @@ static int device;
 static size_t sizes[FILES + 2];
 static const char *way;
 static useconds_t moment_us, write_us, close_us;
-static uint64_t writes;
 
 static _Noreturn void cannot(const char *what) {
     perror(what);
@@ -65,12 +61,10 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
     case FUSE_OPEN: return reply(to->unique, 0, &open_out, sizeof open_out);
     case FUSE_WRITE:
         if (write_in->offset + write_in->size > *size) *size = write_in->offset + write_in->size;
-        write_out.size = write_in->size, writes++;
+        write_out.size = write_in->size;
         usleep(moment_us + write_us), moment_us = 0;
         return reply(to->unique, 0, &write_out, sizeof write_out);
-    case FUSE_STATFS:
-        room.st.files = writes;
-        return reply(to->unique, 0, &room, sizeof room);
+    case FUSE_STATFS: return reply(to->unique, 0, &room, sizeof room);
     case FUSE_FLUSH:
         /* Whoever is killed need not wait for an answer to its close. */
         usleep(close_us);
@@ -90,7 +84,6 @@ static _Noreturn void serve(const char *folder) {
     char options[128], byte;
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
-    if (!strcmp(way, "dear")) write_us = DEAR_US;
     if (device < 0 || mount("own", folder, "fuse", 0, options)) cannot("fuse");
     struct pollfd ends[2] = {{device, POLLIN, 0}, {0, POLLIN, 0}};
     for (;;) {
@@ -333,25 +326,6 @@ static void closes(const char *path, int to) {
     tell_size(path);
 }
 
-/* Writes so many records, and returns for how many the server was asked. */
-static long asked_for(const char *folder, const char *name, int records) {
-    struct statvfs before, after;
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (statvfs(folder, &before)) cannot(folder);
-    int fd = open(path, O_WRONLY);
-    put(fd, records);
-    close(fd);
-    if (statvfs(folder, &after)) cannot(folder);
-    tell_size_of(path, records);
-    return (long)(after.f_files - before.f_files);
-}
-
-static void dear(const char *folder) {
-    asked_for(folder, "file1", DEAR_RECORDS);
-    say("%s\n", asked_for(folder, "file2", FEW_RECORDS) < FEW_RECORDS ? "fewer writes" : "each");
-}
-
 int main(int count, char **words) {
     if (count < 3) return 2;
     way = words[1];
@@ -378,7 +352,6 @@ int main(int count, char **words) {
     if (!strcmp(way, "many")) many(words[2], ends[1]);
     else if (!strcmp(way, "closes")) closes(path, ends[1]);
     else if (!strcmp(way, "newer")) newer(path, ends[1]);
-    else if (!strcmp(way, "dear")) dear(words[2]);
     else if (!strcmp(way, "opens")) opens(path, ends[1]);
     else (strcmp(way, "a_moment") ? for_long : a_moment)(path, ends[1]);
     umount2(words[2], MNT_DETACH);

@@ -7,7 +7,6 @@ use crate::policy::{
     POOR_FLUSHES_MAX, SMALL_BYTES_MAX, WAIT_NS, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
     WRITES_WORTH_EARLY,
 };
-use crate::threshold::Steps;
 use crate::why::Why;
 
 /// How far a file has come with the guard, which must hold a handle on it before a write may wait.
@@ -29,10 +28,10 @@ pub enum Handle {
 
 impl Handle {
     /// Whether so many small writes of a file that is learning have earned the next step: to ask for the
-    /// handle, to look at the answer, to let writes wait again.
-    pub fn is_earned(self, small_writes: u32, steps: Steps) -> bool {
+    /// handle, to look at the answer, to let writes wait again. How many a handle needs is doubled `step` times.
+    pub fn is_earned(self, small_writes: u32, step: u32) -> bool {
         match self {
-            Handle::None => small_writes >= steps.writes_to_earn(),
+            Handle::None => small_writes >= WRITES_TO_EARN << step,
             // Until there is an answer, it costs no system call to wait for it.
             Handle::Asked { is_answered } => is_answered,
             Handle::Held => small_writes >= WRITES_TO_EARN_AGAIN,
@@ -113,18 +112,16 @@ mod tests {
 
     #[test]
     fn a_handle_is_earned_step_by_step() {
-        let first = Steps::default();
         let check = |handle: Handle, least: Option<u32>| {
             for writes in 0..=WRITES_TO_EARN + 1 {
                 let expected = least.is_some_and(|least| writes >= least);
-                assert_eq!(handle.is_earned(writes, first), expected, "{handle:?} {writes}");
+                assert_eq!(handle.is_earned(writes, 0), expected, "{handle:?} {writes}");
             }
         };
         check(Handle::None, Some(WRITES_TO_EARN));
-        let second = Steps::of_writes(1);
-        assert!(!Handle::None.is_earned(2 * WRITES_TO_EARN - 1, second));
-        assert!(Handle::None.is_earned(2 * WRITES_TO_EARN, second));
-        assert!(Handle::Held.is_earned(WRITES_TO_EARN_AGAIN, second), "it has one");
+        assert!(!Handle::None.is_earned(2 * WRITES_TO_EARN - 1, 1));
+        assert!(Handle::None.is_earned(2 * WRITES_TO_EARN, 1));
+        assert!(Handle::Held.is_earned(WRITES_TO_EARN_AGAIN, 1), "it has one");
         check(Handle::Asked { is_answered: false }, None);
         check(Handle::Asked { is_answered: true }, Some(0));
         check(Handle::Held, Some(WRITES_TO_EARN_AGAIN));

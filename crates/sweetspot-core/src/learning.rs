@@ -153,17 +153,15 @@ impl Learning {
         self.with_field(WRITES_AT, self.field(WRITES_AT) + 1)
     }
 
-    /// After a small write, while there are few: see [`Learning::writes_between`].
+    /// After a small write, while there are few: see [`Learning::WRITES_BETWEEN`].
     #[inline(always)]
     pub fn small_write_ahead(self) -> Self {
         Learning(self.0 + (1 << WRITES_AT))
     }
 
     /// The bits of which one is set after a small write that earns nothing, so that nobody needs to look what
-    /// became of it. `least`: a power of two, of which all multiples may earn something.
-    pub const fn writes_between(least: u32) -> u64 {
-        (least as u64 - 1) << WRITES_AT
-    }
+    /// became of it.
+    pub const WRITES_BETWEEN: u64 = (WRITES_TO_EARN as u64 - 1) << WRITES_AT;
 
     /// Small writes seen since the last try.
     pub fn small_writes(self) -> u32 {
@@ -206,7 +204,7 @@ impl Learning {
     /// The bits that are clear where a file has made so few small calls that it tells nothing of how many others
     /// will make.
     pub const MANY_CALLS: u64 = SCORE & !((READS_TO_EARN as u64 - 1) << READS_AT)
-        | WRITES & !Learning::writes_between(WRITES_TO_EARN)
+        | WRITES & !((WRITES_TO_EARN as u64 - 1) << WRITES_AT)
         | BACKOFF;
 
     fn backoff(self) -> u32 {
@@ -276,7 +274,6 @@ impl Near {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::DEAR_WRITES_TO_EARN;
 
     #[test]
     fn sequential_reads_earn_and_jumps_do_not() {
@@ -342,17 +339,15 @@ mod tests {
     /// Those that nobody looks at are counted as others are, and do not run into the next field.
     #[test]
     fn writes_that_nobody_looks_at_count() {
-        for least in [WRITES_TO_EARN, DEAR_WRITES_TO_EARN] {
-            assert!(least.is_power_of_two());
-            let (mut one, mut other) = (Learning(2), Learning(2));
-            for write in 1..200_000_u32 {
-                one = one.small_write();
-                let next = other.small_write_ahead();
-                let is_between = next.0 & Learning::writes_between(least) != 0;
-                assert_eq!(is_between, write < 65_536 && !write.is_multiple_of(least));
-                other = if is_between { next } else { other.small_write() };
-                assert_eq!(one, other, "write {write}");
-            }
+        const { assert!(WRITES_TO_EARN.is_power_of_two()) };
+        let (mut one, mut other) = (Learning(2), Learning(2));
+        for write in 1..200_000_u32 {
+            one = one.small_write();
+            let next = other.small_write_ahead();
+            let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
+            assert_eq!(is_between, write < 65_536 && !write.is_multiple_of(WRITES_TO_EARN));
+            other = if is_between { next } else { other.small_write() };
+            assert_eq!(one, other, "write {write}");
         }
     }
 

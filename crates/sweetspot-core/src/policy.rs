@@ -126,13 +126,6 @@ pub const WRITES_TO_EARN: u32 = 64;
 /// quarter longer with one, files of 200 a twentieth less (2-core AMD EPYC virtual machine, tmpfs).
 pub const WRITE_BUFFER_CALLS: u32 = 100;
 
-/// [`WRITES_TO_EARN`] where each write waits for a device or a server.
-pub const DEAR_WRITES_TO_EARN: u32 = 16;
-
-/// [`WRITE_BUFFER_CALLS`] there: five questions about its file system, a flush, and the writes that pass through
-/// until the guard has answered.
-pub const DEAR_WRITE_BUFFER_CALLS: u32 = 8;
-
 /// What a small write takes, in nanoseconds: waits for the guard are compared with it.
 pub const WRITE_NS: u64 = 500;
 

@@ -354,7 +354,7 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps);
+        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps.writes());
         match self.handle {
             _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,

@@ -4,17 +4,10 @@
 //! one has taken longer than without, and where there is one such file there may be a thousand. So each number of
 //! calls that may be asked for first is given what the files so far would have taken with it, and the cheapest one
 //! is asked for. A file that ends early then pays nothing, and one that goes on pays for a few calls more.
-//!
-//! What a buffer costs in calls follows from what a call costs on that file system. Where calls are short, so are
-//! those that make a buffer, and it costs about as many on each machine; where each one waits for a device or a
-//! server, it costs a few. Reads begin with the same number on both: the kernel reads ahead for the first ones.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
-use crate::policy::{
-    DEAR_WRITE_BUFFER_CALLS, DEAR_WRITES_TO_EARN, READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS,
-    WRITE_NS, WRITES_TO_EARN,
-};
+use crate::policy::{READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITE_NS, WRITES_TO_EARN};
 
 /// Numbers that can be asked for: the least one, twice as many, and so on.
 const STEPS: usize = 7;
@@ -26,18 +19,9 @@ const CALLS_MAX: u32 = 1 << 16;
 pub struct Run {
     /// How many there were, answered by the kernel or by a buffer.
     pub calls: u32,
-    /// Whether each transfer there waits for a device or a server. `None`: it has made no transfer.
+    /// Whether each transfer there waits for a device or a server: then a buffer costs no more than a call.
+    /// `None`: it has made no transfer.
     pub is_dear: Option<bool>,
-}
-
-impl Run {
-    /// Whether its calls were dear: where it cannot say, as the last ones were.
-    fn is_dear(self, last: &AtomicBool) -> bool {
-        if let Some(is_dear) = self.is_dear {
-            last.store(is_dear, Relaxed);
-        }
-        last.load(Relaxed)
-    }
 }
 
 /// What has come to an end of one file.
@@ -54,52 +38,26 @@ impl Ended {
     }
 }
 
-/// How often the least number of calls is doubled before a file earns a buffer, four bits each. In one word, as
-/// `profile` takes it along to each call.
+/// How often the least number of calls is doubled before a file earns a buffer. In one word, as `profile` takes it
+/// along to each call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps(u16);
 
-const STEP: u16 = 15;
-const READS_AT: u32 = 0;
-const WRITES_AT: u32 = 4;
-const DEAR_WRITES_AT: u32 = 8;
-/// Whether it is these that are asked for: the last writes were so.
-const ARE_DEAR_AT: u32 = 12;
-
 impl Steps {
-    #[inline(always)]
-    fn part(self, at: u32) -> u32 {
-        const { assert!(STEPS <= STEP as usize + 1) };
-        u32::from(self.0 >> at & STEP)
+    fn new(reads: u32, writes: u32) -> Steps {
+        Steps((reads | writes << 8) as u16)
     }
 
     /// For reads.
     #[inline(always)]
     pub fn reads(self) -> u32 {
-        self.part(READS_AT)
+        u32::from(self.0 & 0xff)
     }
 
-    /// The small writes after which a file earns a buffer: fewer where each waits for a device or a server.
+    /// For writes.
     #[inline(always)]
-    pub fn writes_to_earn(self) -> u32 {
-        let at = if self.are_writes_dear() { DEAR_WRITES_AT } else { WRITES_AT };
-        self.least_writes() << self.part(at)
-    }
-
-    /// The least number that may be asked for now.
-    #[inline(always)]
-    pub fn least_writes(self) -> u32 {
-        if self.are_writes_dear() { DEAR_WRITES_TO_EARN } else { WRITES_TO_EARN }
-    }
-
-    fn are_writes_dear(self) -> bool {
-        self.part(ARE_DEAR_AT) != 0
-    }
-
-    /// As if files had shown that the least number should be doubled so often.
-    #[cfg(test)]
-    pub fn of_writes(step: u16) -> Steps {
-        Steps(step << WRITES_AT)
+    pub fn writes(self) -> u32 {
+        u32::from(self.0 >> 8)
     }
 }
 
@@ -107,14 +65,8 @@ impl Steps {
 #[derive(Debug)]
 pub struct Thresholds {
     reads: Threshold,
-    reads_are_dear: AtomicBool,
     writes: Threshold,
-    /// Of writes each of which waits for a device or a server.
-    dear_writes: Threshold,
-    writes_are_dear: AtomicBool,
-    /// What the program has waited for a handle besides, in writes, lately.
-    waited_calls: AtomicU32,
-    /// What follows from all.
+    /// What follows from both.
     steps: AtomicU16,
 }
 
@@ -122,12 +74,8 @@ impl Thresholds {
     /// There were no files yet. To be put into a static, or a value of its own.
     #[allow(clippy::declare_interior_mutable_const)]
     pub const NEW: Thresholds = Thresholds {
-        reads: Threshold::new(READS_TO_EARN),
-        reads_are_dear: AtomicBool::new(false),
-        writes: Threshold::new(WRITES_TO_EARN),
-        dear_writes: Threshold::new(DEAR_WRITES_TO_EARN),
-        writes_are_dear: AtomicBool::new(false),
-        waited_calls: AtomicU32::new(0),
+        reads: Threshold::new(READS_TO_EARN, WINDOW_CALLS),
+        writes: Threshold::new(WRITES_TO_EARN, WRITE_BUFFER_CALLS),
         steps: AtomicU16::new(0),
     };
 
@@ -139,45 +87,20 @@ impl Thresholds {
 
     /// The program has waited until a handle was given back.
     pub fn waited_for_handle(&self, ns: u64) {
-        let calls = (ns / WRITE_NS).min(WAITED_CALLS_MAX) as u32;
-        let mean = (3 * self.waited_calls.load(Relaxed) + calls) / 4;
-        self.waited_calls.store(mean, Relaxed);
+        self.writes.waited(ns / WRITE_NS);
     }
 
     /// Calls on a file have come to an end. Whether that tells anything.
     #[inline]
     pub fn ended(&self, Ended { reads, writes }: Ended) -> bool {
-        let tells = reads.calls >= READS_TO_EARN || writes.calls >= DEAR_WRITES_TO_EARN;
+        let tells = reads.calls >= READS_TO_EARN || writes.calls >= WRITES_TO_EARN;
         if tells {
-            if reads.calls >= READS_TO_EARN {
-                let is_dear = reads.is_dear(&self.reads_are_dear);
-                let step = self.reads.ended(reads.calls, if is_dear { 1 } else { WINDOW_CALLS });
-                self.set_step(READS_AT, step);
-            }
-            if writes.calls >= DEAR_WRITES_TO_EARN {
-                self.writes_ended(writes);
-            }
+            let now = self.steps();
+            let reads = self.reads.ended(reads).unwrap_or(now.reads());
+            let writes = self.writes.ended(writes).unwrap_or(now.writes());
+            self.steps.store(Steps::new(reads, writes).0, Relaxed);
         }
         tells
-    }
-}
-
-impl Thresholds {
-    fn writes_ended(&self, writes: Run) {
-        let are_dear = writes.is_dear(&self.writes_are_dear);
-        self.set_step(ARE_DEAR_AT, u32::from(are_dear));
-        if are_dear {
-            let step = self.dear_writes.ended(writes.calls, DEAR_WRITE_BUFFER_CALLS);
-            self.set_step(DEAR_WRITES_AT, step);
-        } else if writes.calls >= WRITES_TO_EARN {
-            let cost = WRITE_BUFFER_CALLS + self.waited_calls.load(Relaxed);
-            self.set_step(WRITES_AT, self.writes.ended(writes.calls, cost));
-        }
-    }
-
-    fn set_step(&self, at: u32, step: u32) {
-        let others = self.steps.load(Relaxed) & !(STEP << at);
-        self.steps.store(others | (step as u16) << at, Relaxed);
     }
 }
 
@@ -186,25 +109,49 @@ const WAITED_CALLS_MAX: u64 = 1 << 12;
 
 #[derive(Debug)]
 struct Threshold {
-    /// The least number of calls that is asked for.
+    /// The least number of calls that is asked for, and what a buffer costs, in calls.
     least: u32,
+    buffer_calls: u32,
+    /// What the program has waited for one besides, in calls, lately.
+    waited_calls: AtomicU32,
     /// What the files would have taken, in calls, by what was asked for.
     taken: [AtomicU32; STEPS],
+    is_dear: AtomicBool,
 }
 
 impl Threshold {
-    const fn new(least: u32) -> Threshold {
-        Threshold { least, taken: [const { AtomicU32::new(0) }; STEPS] }
+    const fn new(least: u32, buffer_calls: u32) -> Threshold {
+        Threshold {
+            least,
+            buffer_calls,
+            waited_calls: AtomicU32::new(0),
+            taken: [const { AtomicU32::new(0) }; STEPS],
+            is_dear: AtomicBool::new(false),
+        }
     }
 
-    /// The step that is best after so many calls on one more file, no fewer than the least number, where a buffer
-    /// costs so many.
-    fn ended(&self, calls: u32, buffer_calls: u32) -> u32 {
+    fn waited(&self, calls: u64) {
+        let calls = calls.min(WAITED_CALLS_MAX) as u32;
+        let mean = (3 * self.waited_calls.load(Relaxed) + calls) / 4;
+        self.waited_calls.store(mean, Relaxed);
+    }
+
+    /// The step that is best from now on; `None`: the run was so short that it tells nothing.
+    fn ended(&self, run: Run) -> Option<u32> {
+        if run.calls < self.least {
+            return None;
+        }
+        if let Some(is_dear) = run.is_dear {
+            self.is_dear.store(is_dear, Relaxed);
+        }
+        let waited_calls = self.waited_calls.load(Relaxed);
+        let buffer_calls =
+            if self.is_dear.load(Relaxed) { 1 } else { self.buffer_calls + waited_calls };
         let halved = u32::from(self.taken[0].load(Relaxed) >= CALLS_MAX);
         let (mut best, mut fewest) = (0, u32::MAX);
         for (step, taken) in (0..).zip(&self.taken) {
             let asked = self.least << step;
-            let takes = if calls >= asked { asked + buffer_calls } else { calls };
+            let takes = if run.calls >= asked { asked + buffer_calls } else { run.calls };
             let all = (taken.load(Relaxed) >> halved).wrapping_add(takes);
             taken.store(all, Relaxed);
             // The first of those that are alike: nothing is asked for without a reason.
@@ -212,7 +159,7 @@ impl Threshold {
                 (best, fewest) = (step, all);
             }
         }
-        best
+        Some(best)
     }
 }
 
@@ -262,43 +209,30 @@ mod tests {
     #[test]
     fn what_is_waited_for_counts() {
         let thresholds = Thresholds::NEW;
-        let times_after = |waited_calls: u64, calls: u32| {
+        let step_after = |waited_calls: u64, calls: u32| {
             (0..20).for_each(|_| thresholds.waited_for_handle(waited_calls * WRITE_NS));
             let writes = Run { calls, is_dear: Some(false) };
             (0..5000).for_each(|_| _ = thresholds.ended(Ended { writes, ..Ended::default() }));
-            thresholds.steps().writes_to_earn() / WRITES_TO_EARN
+            thresholds.steps().writes()
         };
-        assert_eq!(times_after(0, 250), 1);
-        assert_eq!(times_after(200, 250), 4, "256 calls");
-        assert_eq!(times_after(u64::MAX / WRITE_NS, 3000), 64, "4096 calls");
-        assert_eq!(times_after(0, 250), 1);
+        assert_eq!(step_after(0, 250), 0);
+        assert_eq!(step_after(200, 250), 2, "256 calls");
+        assert_eq!(step_after(u64::MAX / WRITE_NS, 3000), 6, "4096 calls");
+        assert_eq!(step_after(0, 250), 0);
     }
 
     #[test]
-    fn calls_are_as_dear_as_they_were_last_seen() {
+    fn where_calls_are_dear_a_buffer_costs_one() {
         let thresholds = Thresholds::NEW;
         let write = |calls, is_dear| {
             let writes = Run { calls, is_dear };
-            (0..100).for_each(|_| _ = thresholds.ended(Ended { writes, ..Ended::default() }));
-            thresholds.steps().writes_to_earn()
+            assert!(thresholds.ended(Ended { writes, ..Ended::default() }));
         };
-        assert_eq!(write(WRITES_TO_EARN + 2, Some(true)), DEAR_WRITES_TO_EARN);
-        assert_eq!(write(WRITES_TO_EARN + 2, None), DEAR_WRITES_TO_EARN, "as it was last seen");
-        assert_eq!(write(DEAR_WRITES_TO_EARN - 1, None), DEAR_WRITES_TO_EARN, "they tell nothing");
-        assert_eq!(write(WRITES_TO_EARN + 2, Some(false)), 2 * WRITES_TO_EARN);
-        assert_eq!(write(DEAR_WRITES_TO_EARN, None), 2 * WRITES_TO_EARN, "they tell nothing");
-    }
-
-    #[test]
-    fn where_calls_are_dear_files_that_end_early_are_asked_for_more_too() {
-        let thresholds = Thresholds::NEW;
-        let write = |calls| {
-            let writes = Run { calls, is_dear: Some(true) };
-            _ = thresholds.ended(Ended { writes, ..Ended::default() });
-            thresholds.steps().writes_to_earn()
-        };
-        assert_eq!(write(DEAR_WRITES_TO_EARN + 1), 2 * DEAR_WRITES_TO_EARN);
-        assert_eq!(write(3000), DEAR_WRITES_TO_EARN, "7 calls lost, 16 won");
-        assert_eq!(thresholds.steps().least_writes(), DEAR_WRITES_TO_EARN);
+        (0..100).for_each(|_| write(WRITES_TO_EARN + 2, Some(true)));
+        assert_eq!(thresholds.steps(), Steps::default());
+        (0..100).for_each(|_| write(WRITES_TO_EARN + 2, None));
+        assert_eq!(thresholds.steps(), Steps::default(), "still as it was last seen");
+        (0..200).for_each(|_| write(WRITES_TO_EARN + 2, Some(false)));
+        assert_eq!(thresholds.steps(), Steps::new(0, 1));
     }
 }

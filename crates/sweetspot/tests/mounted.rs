@@ -171,17 +171,6 @@ fn what_follows_from_a_slow_write_is_seen_after_it() {
     check_program("hangs", "newer");
 }
 
-/// How few writes earn a buffer follows from what each of them has cost.
-#[test]
-fn where_writes_are_dear_a_few_earn_a_buffer() {
-    let Some((natively, buffered)) = said("hangs", "dear") else { return };
-    let expected = |writes: &str| format!("served: 15000\nserved: 4000\n{writes}\n");
-    assert_eq!(natively, expected("each"));
-    for (size, said) in buffered {
-        assert_eq!(said, Some(expected("fewer writes")), "{size}");
-    }
-}
-
 #[test]
 fn what_lies_where_a_server_hangs_is_waited_for_once() {
     check_program("hangs", "opens");

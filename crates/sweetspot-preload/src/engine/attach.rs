@@ -8,6 +8,7 @@ use sweetspot_core::append::Handle;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{BUFFER_OFF, Counter, Entry};
+use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::eligible::may_wait;
@@ -285,15 +286,14 @@ pub fn is_known_by(learning: Learning) -> bool {
 /// Whether a learning descriptor has made enough small writes for `earn`.
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
-    let steps = thresholds().steps();
+    let step = thresholds().steps().writes();
     let Some(file) = file else {
         // Once for each so many, as long as nothing can be had.
         return writes >= WRITES_TO_BE_KNOWN && inodes::any_window()
-            || Handle::None.is_earned(writes, steps)
-                && writes.is_multiple_of(steps.least_writes());
+            || Handle::None.is_earned(writes, step)
+                && writes.is_multiple_of(policy::WRITES_TO_EARN);
     };
-    let stand = handle::stand(file);
-    stand != Handle::Never && stand.is_earned(writes, steps)
+    handle::stand(file).is_earned(writes, step)
 }
 
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
@@ -301,7 +301,7 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 pub fn earn(fd: i32) {
     let Some(word) = file::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
-    let asks = Handle::None.is_earned(writes, thresholds().steps());
+    let asks = Handle::None.is_earned(writes, thresholds().steps().writes());
     if !asks && !inodes::any_window() && file::open_file(fd).is_none() {
         return;
     }

@@ -4,7 +4,6 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{Counter, Way};
-use sweetspot_core::policy::WRITES_TO_EARN;
 use sweetspot_core::threshold::{Ended, Run, Thresholds};
 
 use super::file::OpenFile;
@@ -15,10 +14,6 @@ static THRESHOLDS: Thresholds = Thresholds::NEW;
 /// See [`not_free`].
 #[unsafe(link_section = ".data")]
 static NOT_FREE: AtomicU64 = AtomicU64::new(table::FREE | Learning::earns_nothing(0));
-
-/// See [`writes_between`].
-#[unsafe(link_section = ".data")]
-static WRITES_BETWEEN: AtomicU64 = AtomicU64::new(Learning::writes_between(WRITES_TO_EARN));
 
 /// Those of this process.
 #[inline(always)]
@@ -33,18 +28,11 @@ pub fn not_free() -> u64 {
     NOT_FREE.load(Relaxed)
 }
 
-/// The bits of a word of which one is set after a small write that earns nothing.
-#[inline(always)]
-pub fn writes_between() -> u64 {
-    WRITES_BETWEEN.load(Relaxed)
-}
-
 /// Calls on a file have come to an end.
 pub fn ended(ended: Ended) {
     if THRESHOLDS.ended(ended) {
-        let steps = THRESHOLDS.steps();
-        NOT_FREE.store(table::FREE | Learning::earns_nothing(steps.reads()), Relaxed);
-        WRITES_BETWEEN.store(Learning::writes_between(steps.least_writes()), Relaxed);
+        let earns_nothing = Learning::earns_nothing(THRESHOLDS.steps().reads());
+        NOT_FREE.store(table::FREE | earns_nothing, Relaxed);
     }
 }
 

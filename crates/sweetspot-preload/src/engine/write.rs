@@ -27,7 +27,6 @@ use super::life::failing_descriptor;
 use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::spawns::{forking, passive};
-use super::thresholds::writes_between;
 use super::{
     AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
     enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, passed_for_good,
@@ -56,11 +55,8 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     }
     let next = Learning(value).small_write_ahead();
     let is_free = concerns::with(next.0 & table::FREE) == table::LEARNING && is_small(len as u64);
-    if !is_free
-        || next.0 & writes_between() == 0
-        || ledger::may_be_waiting()
-        || inodes::any_window()
-    {
+    let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
+    if !is_free || !is_between || ledger::may_be_waiting() || inodes::any_window() {
         return AtOnce::otherwise();
     }
     word.store(next.0, Relaxed);
