@@ -530,6 +530,7 @@ pub const SHARING: &[Case] = &[
         name: "a file is quiesced while threads write to it",
         build: &[C("quiesced")],
         command: "$RUN $BIN/c/quiesced",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
