@@ -3,12 +3,23 @@
 use super::{
     ANSWERED, APART, Case, DEFAULT, FAULTS, FEW_CALLS, HANDLERS, LINES, LOOKS, TIMING, UNSEEN,
 };
+use crate::build::Build;
 use crate::build::Build::{C, CLibrary, CLinked, CWith};
 
 /// A library with a version of its own for each function; the same with the older table of names alone.
 const VERSIONED: [&str; 3] = ["-shared", "-fPIC", "-Wl,--default-symver"];
 const VERSIONED_BY_OLDER_TABLE: [&str; 3] =
     ["-shared", "-fPIC", "-Wl,--default-symver,--hash-style=sysv"];
+
+/// A program, the libraries that it is linked to, and one that has nothing.
+const HOMONYMS: &[Build] = &[
+    CLibrary("homonyms_any"),
+    CWith("homonyms_versioned", &VERSIONED),
+    CWith("homonyms_older", &VERSIONED_BY_OLDER_TABLE),
+    CLibrary("homonyms_none"),
+    CLinked("homonyms", &["homonyms_any", "homonyms_versioned", "homonyms_older", "homonyms_none"]),
+    CLibrary("empty"),
+];
 
 pub const CALLS: &[Case] = &[
     Case {
@@ -1402,16 +1413,7 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "names of libc's in libraries of the program's own",
-        build: &[
-            CLibrary("homonyms_any"),
-            CWith("homonyms_versioned", &VERSIONED),
-            CWith("homonyms_older", &VERSIONED_BY_OLDER_TABLE),
-            CLibrary("homonyms_none"),
-            CLinked(
-                "homonyms",
-                &["homonyms_any", "homonyms_versioned", "homonyms_older", "homonyms_none"],
-            ),
-        ],
+        build: HOMONYMS,
         command: "$RUN $BIN/c/homonyms; LD_BIND_NOW=1 $RUN $BIN/c/homonyms",
         not_predicted: ANSWERED,
         ..DEFAULT
@@ -1428,17 +1430,7 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "names of libc's in the last of many libraries",
-        build: &[
-            CLibrary("homonyms_any"),
-            CWith("homonyms_versioned", &VERSIONED),
-            CWith("homonyms_older", &VERSIONED_BY_OLDER_TABLE),
-            CLibrary("homonyms_none"),
-            CLinked(
-                "homonyms",
-                &["homonyms_any", "homonyms_versioned", "homonyms_older", "homonyms_none"],
-            ),
-            CLibrary("empty"),
-        ],
+        build: HOMONYMS,
         prepare: "for i in $(seq 260); do cp $BIN/c/empty l$i.so; done",
         command: "LD_PRELOAD=$(printf \"$PWD/%s:\" l*.so) $RUN $BIN/c/homonyms",
         not_predicted: ANSWERED,
