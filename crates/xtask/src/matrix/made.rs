@@ -1,5 +1,6 @@
 //! What is taken to other systems, built here: the harness of the table of programs, this program,
-//! and `sweetspot`. Static, so that they need nobody's C library; in a target folder of their own.
+//! and `sweetspot`. Static, so that they need nobody's C library. Those for this machine are the ones
+//! that are tested here (their build scripts see to it), the others have a target folder of their own.
 //!
 //! Victims must be dynamic, and of the other system's C library: they are compiled there, or for
 //! another machine by a cross compiler.
@@ -21,7 +22,7 @@ pub struct Made {
     /// The test program of the table.
     pub harness: PathBuf,
     pub sweetspot: PathBuf,
-    /// The target folder in which all of them are.
+    /// The folder in which all of them are.
     pub folder: PathBuf,
     /// Where the harness writes: fixed when it was compiled.
     pub scratch: PathBuf,
@@ -37,49 +38,72 @@ pub fn target(architecture: &str) -> String {
 /// # Errors
 /// What the compiler said goes to the terminal.
 pub fn made_for(architecture: &str) -> Result<Made, String> {
-    let (target, folder) = (target(architecture), folder().join("build"));
-    let build = |words: &[&str]| -> Result<Vec<Value>, String> {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(words).args(["--quiet", "--target", &target]);
-        cargo.arg("--message-format=json-render-diagnostics");
-        cargo.current_dir(crate::project::root()).env("CARGO_TARGET_DIR", &folder);
-        cargo
-            .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS");
-        if architecture != ARCH {
-            let machine = Machine::from_str(architecture, false)?;
-            let variable =
-                format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-            cargo.env(variable, can_link(machine)?);
+    let (xtask, built) = match architecture == ARCH {
+        true => {
+            // As the tests are built, so that nothing is compiled a second time.
+            let built = built(&mut cargo(&["test", "--no-run", "--workspace"]))?;
+            (std::env::current_exe().map_err(|error| error.to_string())?, built)
         }
-        cargo.stdin(Stdio::null()).stderr(Stdio::inherit());
-        let output =
-            ends_with_us(&mut cargo).output().map_err(|error| format!("cargo: {error}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout)
-                .lines()
-                .filter_map(|line| serde_json::from_str(line).ok())
-                .collect()),
-            false => Err(format!("cargo {} ended with {}", words.join(" "), output.status)),
+        false => {
+            let harness = ["test", "--no-run", "-p", "sweetspot", "--test", "programs"];
+            let mut made = built(&mut cargo_elsewhere(&harness, architecture)?)?;
+            made.extend(built(&mut cargo_elsewhere(&["build", "-p", "xtask"], architecture)?)?);
+            (executable(&made, "xtask")?, made)
         }
     };
-    println!("building for {target} in {}", folder.display());
-    let mut built = build(&["test", "--no-run", "-p", "sweetspot", "--test", "programs"])?;
-    built.extend(build(&["build", "-p", "xtask"])?);
-    let executable = |name: &str| {
-        let found = built
-            .iter()
-            .find(|message| message["target"]["name"] == name && message["executable"].is_string());
-        let path = found.and_then(|message| message["executable"].as_str());
-        path.map(PathBuf::from).ok_or_else(|| format!("cargo names no executable of {name}"))
-    };
+    let harness = executable(&built, "programs")?;
+    let above = |levels| harness.ancestors().nth(levels).map(Path::to_path_buf);
+    // TARGET/debug/deps/programs-HASH
+    let folder = above(2).filter(|folder| xtask.starts_with(folder));
     Ok(Made {
-        xtask: executable("xtask")?,
-        harness: executable("programs")?,
-        sweetspot: executable("sweetspot")?,
-        scratch: folder.join(&target).join("tmp"),
-        folder,
+        folder: folder.ok_or("built elsewhere (type: cargo xtask matrix)")?,
+        scratch: above(3).unwrap_or_default().join("tmp"),
+        sweetspot: executable(&built, "sweetspot")?,
+        xtask,
+        harness,
     })
+}
+
+fn cargo(words: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(words).args(["--quiet", "--message-format=json-render-diagnostics"]);
+    cargo.current_dir(crate::project::root()).stdin(Stdio::null()).stderr(Stdio::inherit());
+    cargo
+}
+
+/// The same for a machine of another kind.
+fn cargo_elsewhere(words: &[&str], architecture: &str) -> Result<Command, String> {
+    let (target, folder) = (target(architecture), folder().join("build"));
+    println!("building for {target} in {}", folder.display());
+    let linker = can_link(Machine::from_str(architecture, false)?)?;
+    let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+    let mut cargo = cargo(words);
+    cargo.args(["--target", &target]).env("CARGO_TARGET_DIR", &folder).env(variable, linker);
+    let flags = cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static");
+    flags.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    Ok(cargo)
+}
+
+/// What cargo says about what it has built.
+fn built(cargo: &mut Command) -> Result<Vec<Value>, String> {
+    let output = ends_with_us(cargo).output().map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{cargo:?} ended with {}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+fn executable(built: &[Value], name: &str) -> Result<PathBuf, String> {
+    let named =
+        |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
+    // Of `sweetspot` there are the program and its unit tests.
+    let mut found = built
+        .iter()
+        .filter(named)
+        .filter(|message| message["profile"]["test"] == (name == "programs"));
+    let path = found.next().and_then(|message| message["executable"].as_str());
+    path.map(PathBuf::from).ok_or_else(|| format!("cargo names no executable of {name}"))
 }
 
 /// The C compiler for a machine of another kind.

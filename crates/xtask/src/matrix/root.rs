@@ -144,7 +144,7 @@ impl Root {
 /// shell: it takes the ends of the guards.
 const ENTER: &str = r#"
 root=$1 work=$2 project=$3 built=$4 scratch=$5 toolchain=$6; shift 6
-mkdir -p "$work/tmp" "$work/target/${built#"$project/target/"}" "$work/scratch" "$scratch"
+mkdir -p "$work/tmp" "$work/target" "$work/scratch"
 chmod 1777 "$work/tmp"
 mount --rbind "$root" "$root"
 mount -t proc proc "$root/proc"
@@ -156,6 +156,7 @@ readable() { mkdir -p "$root$1"; mount --bind "$1" "$root$1"; mount -o remount,b
 readable "$project"
 mount --bind "$work/target" "$root$project/target"
 readable "$built"
+mkdir -p "$root$scratch"
 mount --bind "$work/scratch" "$root$scratch"
 readable "$toolchain"
 cd "$root"
