@@ -356,12 +356,13 @@ fn a_session_that_runs_is_shown_as_far_as_it_is() {
 }
 
 #[test]
-fn each_picture_in_readme_is_of_its_record() {
+fn each_picture_of_a_page_is_of_its_record() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    for picture in ["docs/cobol-copy.svg", "docs/auto.svg"] {
-        let (_, after) = readme.split_once(picture).expect("README shows the picture");
-        let at = after.find("`measurements/").expect("README names the picture's record");
+    for (page, picture) in [("docs/tune.md", "cobol-copy.svg"), ("README.md", "docs/auto.svg")] {
+        let page = root.join(page);
+        let text = fs::read_to_string(&page).unwrap();
+        let (_, after) = text.split_once(picture).expect("the page shows the picture");
+        let at = after.find("`measurements/").expect("the page names the picture's record");
         let record = root.join(after[at + 1..].split('`').next().unwrap());
         let place = Place::new();
         let drawn = place.work().join("drawn.svg");
@@ -370,7 +371,7 @@ fn each_picture_in_readme_is_of_its_record() {
         let output = report.output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let drawn = fs::read_to_string(drawn).unwrap();
-        let picture = root.join(picture);
+        let picture = page.with_file_name(picture);
         if std::env::var_os("UPDATE_README").is_some() {
             fs::write(&picture, &drawn).unwrap();
         }
