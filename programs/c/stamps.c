@@ -1,6 +1,6 @@
 /* The times of two files that were written one after the other, while both could wait: the later one is
  * the newer one, and none is older than the last bytes in it.
- * Usage: stamps last | aged | asked | beside | quiet */
+ * Usage: stamps last | aged | asked | beside | quiet | killed */
 #include "log.h"
 #include <spawn.h>
 #include <sys/stat.h>
@@ -113,13 +113,41 @@ static int child(void) {
     return 0;
 }
 
+static int victim(void) {
+    int first = begin("first"), second = begin("second"), third = begin("third");
+    usleep(20000);
+    records(first, MORE);
+    compute(60);
+    records(third, MORE);
+    compute(60);
+    records(second, MORE);
+    compute(60);
+    /* By an instruction, which tells nobody beforehand. */
+    *(volatile int *)NULL = 0;
+    return 0;
+}
+
+static pid_t start(char *program, char *way) {
+    char *arguments[] = {program, way, NULL};
+    pid_t process;
+    if (posix_spawn(&process, program, NULL, NULL, arguments, environ)) exit(97);
+    return process;
+}
+
+/* What a child leaves that dies is told apart as well. */
+static void killed(char *program) {
+    int status;
+    waitpid(start(program, "victim"), &status, 0);
+    say("signal %d\n", WTERMSIG(status));
+    say("the later one is newer: %d\n", modified("third") > modified("first"));
+    say("the last one is newer: %d\n", modified("second") > modified("third"));
+}
+
 /* A child writes, and then computes: anyone who writes for it tells them apart as well. */
 static void quiet(char *program) {
-    char *arguments[] = {program, "child", NULL};
-    pid_t process;
     int status;
     unlink("second");
-    if (posix_spawn(&process, program, NULL, NULL, arguments, environ)) exit(97);
+    pid_t process = start(program, "child");
     /* Without a pause, so that no moment between the two is missed. */
     for (long long end = now_ns() + 10000000000ll; now_ns() < end;)
         if (size_of("second") == (RECORDS + MORE) * BYTES) break;
@@ -131,10 +159,12 @@ static void quiet(char *program) {
 int main(int argc, char **argv) {
     if (argc < 2) return 96;
     if (!strcmp(argv[1], "child")) return child();
+    if (!strcmp(argv[1], "victim")) return victim();
     if (!strcmp(argv[1], "last")) last();
     else if (!strcmp(argv[1], "aged")) aged();
     else if (!strcmp(argv[1], "asked")) asked();
     else if (!strcmp(argv[1], "beside")) beside();
+    else if (!strcmp(argv[1], "killed")) killed(argv[0]);
     else quiet(argv[0]);
     log_out();
     return 0;

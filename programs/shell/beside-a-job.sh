@@ -26,3 +26,12 @@ job >added & until_it_computes; echo second >>added; wait
 job >cut & until_it_computes; gzip -nc cut >copy.gz; : >cut; wait
 job >given & until_it_computes; dd if=/dev/null of=given bs=1 seek=3 status=none; wait
 gzip -dc copy.gz | wc -l
+
+# The same by processes that were there before, and make none.
+mkfifo go
+(read -r go <go; exec gzip -nc kept) >kept.gz & copy=$!
+job >kept & until_it_computes; echo >go; wait $copy; : >kept; wait
+gzip -dc kept.gz | wc -l
+(read -r go <go; records=0; while read -r record; do records=$((records + 1)); done <counted
+    : >counted; echo $records) &
+job >counted & until_it_computes; echo >go; wait

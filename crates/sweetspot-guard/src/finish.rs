@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END, PLACE_OFFSET};
+use sweetspot_core::stamps::{Apart, Stamped};
 use sweetspot_core::unwritten::{FLUSH_BEGUN, INTERRUPTED_MAX};
 
 use crate::session::FOLDER;
-use crate::sys;
+use crate::sys::{self, Status};
 
 /// Bytes that are copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -185,6 +186,31 @@ pub(crate) fn appends(entry: &Entry) -> bool {
         PLACE_OFFSET => entry.open_flags.load(Relaxed) as i32 & libc::O_APPEND != 0,
         place => place == PLACE_END,
     }
+}
+
+/// Gives a file that was just written out a time by which it is told from those that follow, unless somebody else
+/// has written since. `before` is the file as it was. Returns it as it is then; `None` where the file system does not
+/// describe it.
+pub(crate) fn tell_apart(
+    entry: &Entry,
+    file: impl AsFd + Copy,
+    before: Option<Status>,
+    apart: &mut Apart,
+) -> Option<Status> {
+    let before = before?;
+    let left = sys::status(file).unwrap_or(before);
+    let written_ns = entry.written_ns.load(Relaxed);
+    let (before_ns, modified_ns) = (before.mtime_ns, left.mtime_ns);
+    let stamped = Stamped { written_ns, before_ns, modified_ns };
+    // What somebody else has written since has its own time.
+    if let Some(wanted_ns) = apart.time_of(&stamped, sys::coarse_clock_ns())
+        && sys::status(file).is_ok_and(|status| status == left)
+    {
+        // Only the owner of the file may do it.
+        let _ = sys::set_modified(file, wanted_ns);
+        return Some(sys::status(file).unwrap_or(left));
+    }
+    Some(left)
 }
 
 /// Writes the extent to `target` and closes that; errors that only a close tells count.

@@ -29,6 +29,7 @@ use sweetspot_core::ledger::{
     WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
+use sweetspot_core::stamps::Apart;
 use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 pub use self::leftover::{remove_idle, stale_ledgers, stale_ledgers_in};
@@ -167,6 +168,8 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
     // All or none: of two pieces of one file the second would make the first one's file a changed one.
     let most = Resource::FileBytes.limit().map_or(u64::MAX, |(most, _)| most);
     let is_too_large = found.iter().any(|found| found.end(&file) > most);
+    let last = pending.last().map_or(0, |(_, entry)| entry.written_ns.load(Relaxed));
+    let mut apart = Apart::new(pending.len() as u64, last);
     let mut pieces = Vec::new();
     for found in found {
         let (entry, piece_path) = (found.entry, found.path.clone());
@@ -176,7 +179,7 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
             (Mode::List, Some(_)) => Fate::CanBeWritten,
             (Mode::List, None) => Fate::WouldBeSaved,
             (Mode::Finish, _) if is_too_large => Fate::Stuck(TOO_LARGE.to_owned()),
-            (Mode::Finish, _) => finish_piece(path, &file, &ledger, found),
+            (Mode::Finish, _) => finish_piece(path, &file, &ledger, found, &mut apart),
         };
         let Some((base, Extent { bytes, .. })) = extent(&file, entry) else { continue };
         let pid = owner(&ledger, entry);
@@ -418,14 +421,21 @@ fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<(u64, Extent<'a>)> {
 }
 
 /// Writes a piece, or saves it beside, and takes it out of the ledger.
-fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> Fate {
+fn finish_piece(
+    path: &Path,
+    file: &File,
+    ledger: &Ledger,
+    found: Found<'_>,
+    apart: &mut Apart,
+) -> Fate {
     let entry_at = found.entry_at();
     let Found { entry, target, path: original, .. } = found;
     let Some((base, extent)) = extent(file, entry) else {
         return Fate::Stuck("the ledger is damaged".to_owned());
     };
     let store = |at: usize, bytes: &[u8]| file.write_all_at(bytes, entry_at + at as u64);
-    let write = |target: Target, extent: &Extent<'_>| {
+    let mut write = |target: Target, extent: &Extent<'_>| {
+        let is_before = sys::status(&target.file)?;
         // If this process is killed too, the next one finds a death inside a flush.
         store(offset_of!(Entry, begun_ns), &sys::wall_clock_ns().to_ne_bytes())?;
         if !finish::appends(entry) {
@@ -433,14 +443,16 @@ fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> 
             store(offset_of!(Entry, before), &base.to_ne_bytes())?;
             store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;
             let (left, base) = (extent.from(target.arrived), base + target.arrived);
-            return finish::write_and_close(&left, target.file, base);
+            left.copy_to(&target.file, base, &mut 0)?;
+            finish::tell_apart(entry, &target.file, Some(is_before), apart);
+            return sys::close(target.file);
         }
         let arrived = entry.arrived.load(Relaxed) + target.arrived;
-        let before = sys::status(&target.file)?.size;
         store(offset_of!(Entry, arrived), &arrived.to_ne_bytes())?;
-        store(offset_of!(Entry, before), &before.to_ne_bytes())?;
+        store(offset_of!(Entry, before), &is_before.size.to_ne_bytes())?;
         store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;
         extent.from(target.arrived).append_to(&target.file, &mut 0)?;
+        finish::tell_apart(entry, &target.file, Some(is_before), apart);
         sys::close(target.file)
     };
     let fate = match target.map(|target| write(target, &extent)) {

@@ -12,6 +12,7 @@ use sweetspot_core::ledger::{
     BEING_CLEARED, Entry, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, is_anything_pending, waiting_of};
+use sweetspot_core::stamps::Apart;
 
 use super::place::{may_go_on, write_where_it_belongs};
 use super::reapers::{Job, Waiter};
@@ -296,6 +297,8 @@ impl Guard {
             .map(|(index, entry)| (entry.order.load(SeqCst), index, entry))
             .collect();
         left.sort_unstable_by_key(|(order, ..)| *order);
+        let last = left.last().map_or(0, |(.., entry)| entry.written_ns.load(SeqCst));
+        let mut apart = Apart::new(left.len() as u64, last);
         let mut looked = self.lock_watch().looked.remove(&id).unwrap_or_default();
         let mut hung = Vec::new();
         for (_, index, entry) in left {
@@ -305,7 +308,7 @@ impl Guard {
                 continue;
             }
             let held_back = || self.reapers.hold_back(device, Job::Finish(id)).is_none();
-            match self.finish_entry(&dead, index, entry, &mut looked) {
+            match self.finish_entry(&dead, index, entry, (&mut looked, &mut apart)) {
                 Ok(()) => continue,
                 Err(Later::Hung) if !held_back() => {
                     hung.push(device);
@@ -348,7 +351,7 @@ impl Guard {
         dead: &Dead,
         index: usize,
         entry: &Entry,
-        looked: &mut Looked,
+        (looked, apart): (&mut Looked, &mut Apart),
     ) -> Result<(), Later> {
         let (held, waiter) = (&self.held[index], Waiter::Dead(dead.id));
         let device = held.device.load(SeqCst);
@@ -386,7 +389,7 @@ impl Guard {
             Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
         let write = |handle| {
             let handle = (handle, held.is_copy.load(SeqCst));
-            self.write_or_save(entry, dead.watched.pid, handle, whole, looked)
+            self.write_or_save(entry, dead.watched.pid, handle, whole, (looked, apart))
         };
         let is_over =
             held.handle().filter(|_| bytes > 0).is_none_or(|handle| write(handle).is_ok());
@@ -413,15 +416,17 @@ impl Guard {
         pid: u32,
         (handle, is_copy): (BorrowedFd<'_>, bool),
         whole: Extent<'_>,
-        looked: &mut Looked,
+        (looked, apart): (&mut Looked, &mut Apart),
     ) -> io::Result<()> {
         let unchanged = looked.may_be_finished(entry, handle);
         let unchanged = unchanged.and_then(|()| match may_go_on(entry, handle, is_copy) {
             true => Ok(()),
             false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
         });
+        let before = sys::status(handle).ok();
         let write = |()| write_where_it_belongs(entry, handle, is_copy, None, &whole);
         if unchanged.and_then(write).is_ok() {
+            finish::tell_apart(entry, handle, before, apart);
             return Ok(());
         }
         let original = finish::known_path(handle);

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{Entry, PLACE_END, STATE_HELD, state_of, write_buffer_start};
 use sweetspot_core::pending::{self, Owner, length_of, owned_by, owner_of};
-use sweetspot_core::stamps::{Apart, Stamped};
+use sweetspot_core::stamps::Apart;
 use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED};
 
 use super::Guard;
 use super::place::{may_go_on, note_error, note_stopped, write_where_it_belongs};
 use super::reapers::{Job, Waiter};
-use crate::finish::Extent;
+use crate::finish::{self, Extent};
 use crate::quiet;
 use crate::sys::{self, Status};
 
@@ -218,21 +218,8 @@ impl Guard {
             }
         }
         written?;
-        let (Some(before), Some(left)) = (before, sys::status(handle).ok().or(before)) else {
-            return Ok(None);
-        };
-        let written_ns = entry.written_ns.load(SeqCst);
-        let (before_ns, modified_ns) = (before.mtime_ns, left.mtime_ns);
-        let stamped = Stamped { written_ns, before_ns, modified_ns };
-        // What somebody else has written since has its own time.
-        if let Some(wanted_ns) = apart.time_of(&stamped, sys::coarse_clock_ns())
-            && sys::status(handle).is_ok_and(|status| status == left)
-        {
-            // Only the owner of the file may do it.
-            let _ = sys::set_modified(handle, wanted_ns);
-            return Ok(Some(sys::status(handle).unwrap_or(left)));
-        }
-        Ok(Some(left))
+        let before = before.or_else(|| sys::status(handle).ok());
+        Ok(finish::tell_apart(entry, handle, before, apart))
     }
 
     /// A copy of the description to which the process itself would write, for the moment: who watches

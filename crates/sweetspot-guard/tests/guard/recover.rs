@@ -45,6 +45,8 @@ const APPENDED: Place = (PLACE_OFFSET, libc::O_APPEND);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Died {
     BetweenCalls,
+    /// Before that it had written to a file "data.other", too.
+    AfterAnotherFile,
     InsideFlush,
     /// Of "after", which replaces what is there from 1 on, "af" has arrived.
     InsideUpdate,
@@ -78,13 +80,21 @@ impl Wreck {
             let writer = client.ask(open_new(&data), &data, 4096, Lie::None);
             writer.append(b"before ");
             writer.flush();
+            let other = data.with_extension("other");
+            if died == Died::AfterAnotherFile {
+                let earlier = client.ask(open_new(&other), &other, 4096, Lie::None);
+                earlier.append(b"earlier");
+                earlier.entry.written_ns.store(1, SeqCst);
+            }
             let base = if died == Died::InsideUpdate { 1 } else { 7 };
             writer.entry.base.store(base, SeqCst);
             writer.append(b"after");
             writer.entry.place.store(place, SeqCst);
             writer.entry.open_flags.store(flags as u32, SeqCst);
             writer.entry.before.store(base, SeqCst);
-            writer.entry.flushing.store(u32::from(died != Died::BetweenCalls), SeqCst);
+            writer.entry.written_ns.store(2, SeqCst);
+            let is_between = matches!(died, Died::BetweenCalls | Died::AfterAnotherFile);
+            writer.entry.flushing.store(u32::from(!is_between), SeqCst);
             if died == Died::AfterAttempt {
                 writer.file.write_all_at(b"other ", 7).unwrap();
                 writer.note_times();
@@ -141,6 +151,17 @@ impl Wreck {
         let file = File::options().write(true).open(&self.ledger).unwrap();
         file.write_all_at(bytes, at as u64).unwrap();
     }
+}
+
+#[test]
+fn which_of_two_files_was_written_later_is_seen() {
+    let wreck = Wreck::new(Died::AfterAnotherFile, AT_BASE);
+    let pieces = recover(&wreck.ledger, Mode::Finish).unwrap();
+    assert!(pieces.iter().all(|piece| piece.fate == Fate::Written), "{pieces:?}");
+    let modified = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
+    let earlier = wreck.data.with_extension("other");
+    assert_eq!(std::fs::read(&earlier).unwrap(), b"earlier");
+    assert!(modified(&earlier) < modified(&wreck.data));
 }
 
 /// Names of the notes in a state folder.

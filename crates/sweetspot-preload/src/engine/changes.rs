@@ -251,6 +251,15 @@ pub fn starting() {
     }
 }
 
+/// This process is about to become another program, which may do so, too.
+pub fn becoming() {
+    if ledger::may_wait_for_reader()
+        && let Some(ledger) = told().filter(|ledger| others::any_waits(ledger))
+    {
+        others::write_all_out_quickly(ledger);
+    }
+}
+
 /// A file is about to be made durable, with what others have waiting for it.
 pub fn syncing(fd: i32) {
     changing(fd);

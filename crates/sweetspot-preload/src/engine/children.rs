@@ -64,6 +64,7 @@ pub fn after_fork(child: i32) {
         // A filter may kill for the calls of these. Nothing is buffered under one.
         if !under_seccomp() {
             ledger::leave_to_parent();
+            ledger::begins();
             handlers::after_fork();
             others::goes_on_unseen();
         }
@@ -152,6 +153,9 @@ fn end_spawns() -> bool {
 
 /// Before this process becomes another program; it goes on if that fails. `is_there`: there is a file to be run.
 pub fn before_exec(is_there: impl FnOnce() -> bool) {
+    if !spawns::is_spawned_child() {
+        changes::becoming();
+    }
     others::ends_unseen();
     if passive() {
         return;

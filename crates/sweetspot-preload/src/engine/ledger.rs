@@ -62,20 +62,42 @@ fn mapped() -> Option<&'static Ledger> {
     unsafe { MAPPED.load(Relaxed).as_ref() }
 }
 
-/// Whether anything waits, as far as is known without mapping it.
-#[inline(always)]
-pub fn any_waits() -> bool {
-    mapped().is_some_and(|ledger| ledger.header.waiting.load(Relaxed) != 0)
-}
-
-/// The same before a write, which others' bytes would come over that wait: it may be so, too, as long as nobody has
-/// looked, as in a child that has opened nothing itself.
+/// Whether anything waits, as far as is known without mapping it: it may be so, too, as long as nobody has looked, as
+/// in a child that has opened nothing itself.
 #[inline(always)]
 pub fn may_be_waiting() -> bool {
     match mapped() {
         Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
         None => TRIED.load(Relaxed) == 0 && is_given(),
     }
+}
+
+/// The same before a file is read. A process that is made, or has become another program, finds everything written
+/// that others had waiting by then.
+#[cold]
+pub fn may_wait_for_reader() -> bool {
+    match mapped() {
+        Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
+        None => may_be_waiting() && !process::under_seccomp() && !is_young(),
+    }
+}
+
+/// When this process began, in milliseconds of the coarse monotonic clock.
+#[unsafe(link_section = ".data")]
+static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
+
+/// A process that was made begins, or a program.
+#[inline(always)]
+pub fn begins() {
+    if !process::under_seccomp() {
+        BEGAN_MS.store(clock::now_ms_asked(), Relaxed);
+    }
+}
+
+/// Whether it has just begun. To map the ledger takes a process that lives for a millisecond a good part of that.
+fn is_young() -> bool {
+    const YOUNG_MS_MAX: u64 = 10;
+    clock::now_ms_asked().wrapping_sub(BEGAN_MS.load(Relaxed)) <= YOUNG_MS_MAX
 }
 
 /// Whether anything may wait of others that this process has to do with: as far as is known; and where a fork has

@@ -28,7 +28,7 @@ pub fn opened(fd: i32, flags: i32) {
     if is_for_writing(flags) {
         deaths::opened_for_writing();
         answers::opened(changes::told(), fd, flags);
-    } else if ledger::any_waits()
+    } else if ledger::may_wait_for_reader()
         && let Some(ledger) = changes::told().filter(|ledger| others::any_waits(ledger))
     {
         others::reading(ledger, fd);
@@ -65,7 +65,7 @@ pub fn opened_alone(fd: i32, flags: i32) -> i32 {
     acquire_point();
     let has_open_file = || table::word(fd).is_none_or(|word| table::is_open(word.load(Relaxed)));
     let is_alone = !concerns::any() && !has_open_file() && !has_stdio_rules();
-    if !is_alone || is_for_writing(flags) || ledger::any_waits() {
+    if !is_alone || is_for_writing(flags) || ledger::may_be_waiting() {
         return opened_after_all(fd, flags);
     }
     table::opened(fd, close_on_exec(flags));

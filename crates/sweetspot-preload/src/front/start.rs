@@ -69,27 +69,35 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);
+    ledger::begins();
     if single_threaded == 0 {
         // It counts as a program of several threads from now on.
         entries::look_ahead();
     }
     aside::program_begins();
     reach::streams::start();
-    if let Some(which) = variable(b"SWEETSPOT_STDIO")
-        && !spawns::passive()
-        && engine::streams::are_seen()
-    {
-        let by_rule = which == b"rules";
-        process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
-    }
-    if ledger::wants_summary() && !spawns::passive() {
-        // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
-        engine::streams::are_seen();
-    }
+    take_stdio(|| variable(b"SWEETSPOT_STDIO"));
     // Which ledger it is has to be said twice: a variable that was left over ends no program.
     let asked = variable(b"SWEETSPOT_PROBE").filter(|_| !off);
     if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
         probe::run(ledger::probed());
+    }
+}
+
+/// Decides for which streams stdio's calls are buffered.
+#[inline(always)]
+fn take_stdio<'a>(which: impl FnOnce() -> Option<&'a [u8]>) {
+    if spawns::passive() {
+        return;
+    }
+    match which() {
+        Some(which) if engine::streams::are_seen() => {
+            let by_rule = which == b"rules";
+            process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
+        }
+        // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
+        None if ledger::wants_summary() => drop(engine::streams::are_seen()),
+        _ => {}
     }
 }
 

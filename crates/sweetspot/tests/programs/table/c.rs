@@ -875,7 +875,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "which file is newer",
         build: &[C("stamps")],
-        command: "for way in last aged asked beside quiet; do $RUN $BIN/c/stamps $way; done",
+        command: "for way in last aged asked beside quiet killed; do $RUN $BIN/c/stamps $way; done",
         long: true,
         ..DEFAULT
     },
