@@ -46,7 +46,7 @@ const CALLS: &[Calls] = &[
     calls("shown", "write of 200 bytes that never waits, and fstat", 240, 238),
     calls("pread", "pread, passed through", 20, 20),
     calls("seek", "lseek and read, passed through", 50, 47),
-    calls("small", "open, two reads, close of a small file", 200, 140),
+    calls("small", "open, two reads, close of a small file", 200, 145),
     calls("reads", "open, 20 reads, close", 800, 790),
     calls("writes", "open, 60 writes, close", 3000, 2850),
     calls("fstat", "fstat", 15, 16),
