@@ -10,6 +10,7 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::commands::ends_with_us;
 use crate::needs::is_there;
 use crate::project::root;
 use clap::{Args, ValueEnum};
@@ -98,6 +99,38 @@ pub fn binary(profile: &str, machine: Machine) -> Result<Built, String> {
     Ok(Built { binary, library: library(&messages)? })
 }
 
+/// The binary that the tests here are of: as everything but its speed is that of any other.
+///
+/// # Errors
+/// It does not build.
+pub fn tested() -> Result<Built, String> {
+    let messages = tests()?;
+    Ok(Built { binary: executable(&messages, "sweetspot")?, library: library(&messages)? })
+}
+
+/// Builds all tests of the workspace, with what they need; returns what cargo says.
+///
+/// # Errors
+/// They do not build.
+pub fn tests() -> Result<Vec<Value>, String> {
+    cargo(&["test", "--no-run", "--workspace", "--quiet"], Machine::HERE, &[])
+}
+
+/// The executable of a program, or of a test program, in what cargo says.
+///
+/// # Errors
+/// It is not named.
+pub fn executable(messages: &[Value], name: &str) -> Result<PathBuf, String> {
+    let found = messages.iter().find(|message| {
+        // A program's unit tests have its name, too.
+        let is_test = message["profile"]["test"] == true;
+        let is_it = message["target"]["name"] == name && message["executable"].is_string();
+        is_it && is_test == (message["target"]["kind"][0] == "test")
+    });
+    let path = found.and_then(|message| message["executable"].as_str());
+    path.map(PathBuf::from).ok_or_else(|| format!("cargo names no executable of {name}"))
+}
+
 /// Checks that the product compiles for a machine, and builds the library for it. Returns the library.
 ///
 /// # Errors
@@ -132,9 +165,17 @@ fn cargo(
         cargo.args(["--target", &machine.target()]);
         cargo.env(format!("CARGO_TARGET_{variable}_LINKER"), linker);
     }
-    let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
+    said(&mut cargo)
+}
+
+/// What a cargo that was told to speak JSON says about what it has built.
+///
+/// # Errors
+/// It failed; why is on the terminal.
+pub fn said(cargo: &mut Command) -> Result<Vec<Value>, String> {
+    let output = ends_with_us(cargo).output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!("cargo {} ended with {}", words[0], output.status));
+        return Err(format!("{cargo:?} ended with {}", output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())

@@ -12,7 +12,7 @@ pub mod tarball;
 mod tried;
 pub mod wheel;
 
-use crate::build::{self, Machine};
+use crate::build::{self, Built, Machine};
 use crate::commands::call;
 use clap::Args;
 use std::env;
@@ -42,22 +42,26 @@ pub enum Trial {
 /// Makes and tries the packages of this machine, and checks the other one, as a step of `cargo xtask
 /// test`: of the binary that was built for the tests already, as everything but its speed is the same.
 pub fn quick() -> bool {
-    let (profile, machines) = ("dev".to_owned(), vec![Machine::HERE]);
-    let settings = Settings { profile, machines, folder: packages() };
+    let tried =
+        build::tested().and_then(|built| staged(Machine::HERE, &built, &built.binary, &packages()));
+    let works = has_passed(Machine::HERE, tried.map(|staged| tried::all(&staged, Trial::Quick)));
     let others = Machine::ALL.into_iter().filter(|machine| *machine != Machine::HERE);
     let checked = others.map(tried::other_machine).fold(true, |well, other| well & other);
-    all(&settings, Trial::Quick) && checked
+    works && checked
 }
 
 /// Makes and tries them; true if nothing failed.
 pub fn all(settings: &Settings, trial: Trial) -> bool {
     settings.machines.iter().fold(true, |well, machine| {
         let tried = settings.stage(*machine).map(|staged| tried::all(&staged, trial));
-        let passed = tried.unwrap_or_else(|error| {
-            println!("packages for {}: FAILED: {error}", machine.name());
-            false
-        });
-        well & passed
+        well & has_passed(*machine, tried)
+    })
+}
+
+fn has_passed(machine: Machine, tried: Result<bool, Error>) -> bool {
+    tried.unwrap_or_else(|error| {
+        println!("packages for {}: FAILED: {error}", machine.name());
+        false
     })
 }
 
@@ -110,35 +114,40 @@ impl Settings {
             true => built.binary.clone(),
             false => build::binary(&self.profile, Machine::HERE)?.binary,
         };
-        let prefix = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let at = |path: &str| prefix.path().join(path);
-        let binary = at("bin/sweetspot");
-        copy(&built.binary, &binary)?;
-        // The symbols of a development build are most of it, and no package carries any.
-        call(Command::new(machine.tool("strip")).arg("--strip-unneeded").arg(&binary))?;
-        let generate =
-            |what: &str, folder: &Path| call(dated(&speaks).args(["generate", what]).arg(folder));
-        generate("man", &at("share/man/man1"))?;
-        let pages = fs::read_dir(at("share/man/man1")).map_err(|error| error.to_string())?;
-        let pages = pages.flatten().map(|page| page.path());
-        call(Command::new("gzip").arg("-9n").args(pages))?;
-        generate("completions", &at("completions"))?;
-        for (made, installed) in [
-            ("sweetspot.bash", "share/bash-completion/completions/sweetspot"),
-            ("_sweetspot", "share/zsh/vendor-completions/_sweetspot"),
-            ("sweetspot.fish", "share/fish/vendor_completions.d/sweetspot.fish"),
-        ] {
-            copy(&at("completions").join(made), &at(installed))?;
-        }
-        fs::remove_dir_all(at("completions")).map_err(|error| error.to_string())?;
-        for name in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
-            copy(&root().join(name), &at("share/doc/sweetspot").join(name))?;
-        }
-        call(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(prefix.path()))?;
-        fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
-        let packages = self.folder.canonicalize().map_err(|error| error.to_string())?;
-        Ok(Staged { machine, library: built.library, prefix, packages })
+        staged(machine, &built, &speaks, &self.folder)
     }
+}
+
+/// Puts together what is installed, with the pages and completions that a binary for this machine writes.
+fn staged(machine: Machine, built: &Built, speaks: &Path, folder: &Path) -> Result<Staged, Error> {
+    let prefix = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let at = |path: &str| prefix.path().join(path);
+    let binary = at("bin/sweetspot");
+    copy(&built.binary, &binary)?;
+    // The symbols of a development build are most of it, and no package carries any.
+    call(Command::new(machine.tool("strip")).arg("--strip-unneeded").arg(&binary))?;
+    let generate =
+        |what: &str, folder: &Path| call(dated(speaks).args(["generate", what]).arg(folder));
+    generate("man", &at("share/man/man1"))?;
+    let pages = fs::read_dir(at("share/man/man1")).map_err(|error| error.to_string())?;
+    let pages = pages.flatten().map(|page| page.path());
+    call(Command::new("gzip").arg("-9n").args(pages))?;
+    generate("completions", &at("completions"))?;
+    for (made, installed) in [
+        ("sweetspot.bash", "share/bash-completion/completions/sweetspot"),
+        ("_sweetspot", "share/zsh/vendor-completions/_sweetspot"),
+        ("sweetspot.fish", "share/fish/vendor_completions.d/sweetspot.fish"),
+    ] {
+        copy(&at("completions").join(made), &at(installed))?;
+    }
+    fs::remove_dir_all(at("completions")).map_err(|error| error.to_string())?;
+    for name in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        copy(&root().join(name), &at("share/doc/sweetspot").join(name))?;
+    }
+    call(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(prefix.path()))?;
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    let packages = folder.canonicalize().map_err(|error| error.to_string())?;
+    Ok(Staged { machine, library: built.library.clone(), prefix, packages })
 }
 
 impl Staged {

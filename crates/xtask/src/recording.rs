@@ -167,10 +167,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_in_readme_is_drawn_from_its_record() {
-        let readme = fs::read_to_string(root().join("README.md")).unwrap();
-        let (_, after) = readme.split_once(PICTURE).expect("README shows the session");
-        let at = after.find("`measurements/").expect("README names the session's record");
+    fn the_session_in_the_walk_through_is_drawn_from_its_record() {
+        let page = fs::read_to_string(root().join("docs/use/walk-through.md")).unwrap();
+        let (_, after) = page.split_once("(../session.svg)").expect("it shows the session");
+        let at = after.find("`measurements/").expect("it names the session's record");
         let folder = after[at + 1..].split('`').next().unwrap();
         let record = fs::read_to_string(root().join(folder).join(RECORD)).unwrap();
         let drawn = picture(&serde_json::from_str(&record).unwrap());
@@ -178,7 +178,7 @@ mod tests {
             fs::write(root().join(PICTURE), &drawn).unwrap();
         }
         let shown = fs::read_to_string(root().join(PICTURE)).unwrap_or_default();
-        assert!(shown == drawn, "UPDATE_README=1 cargo test -p xtask the_session_in_readme");
+        assert!(shown == drawn, "UPDATE_README=1 cargo test -p xtask the_session_in_the");
     }
 
     #[test]

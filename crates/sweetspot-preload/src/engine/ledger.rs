@@ -97,7 +97,7 @@ pub fn begins() {
 /// Whether it has just begun. To map the ledger takes a process that lives for a millisecond a good part of that.
 fn is_young() -> bool {
     const YOUNG_MS_MAX: u64 = 10;
-    clock::now_ms_asked().wrapping_sub(BEGAN_MS.load(Relaxed)) <= YOUNG_MS_MAX
+    clock::now_ms().wrapping_sub(BEGAN_MS.load(Relaxed)) <= YOUNG_MS_MAX
 }
 
 /// Whether anything may wait of others that this process has to do with: as far as is known; and where a fork has
@@ -135,6 +135,8 @@ pub fn write_buffer_bytes_left() -> u64 {
 /// counters and entries are still pointed to. What could not be written keeps its write buffer.
 pub fn let_go() {
     concerns::end_company();
+    // Nor is it mapped later, by who has not needed it so far.
+    TRIED.store(1, Relaxed);
     let mapped = unmapped();
     if mapped.is_null() {
         return;

@@ -350,12 +350,14 @@ pub fn reading(ledger: &Ledger, fd: i32) {
 fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
     let own = entries::slot() as usize;
     let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
+    let is_it =
+        |entry: &Entry| (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
     for entry in used(ledger) {
         let index = entry.slot.load(SeqCst) as usize;
-        let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
-        let waits = is_it && waiting_of(entry.word.load(SeqCst)) > 0;
+        let waits = is_it(entry) && waiting_of(entry.word.load(SeqCst)) > 0;
         if waits && index != own && index < ledger.slots.len() {
-            write_out_within(ledger, index, &mut patience, |_| true, |_| {});
+            // Nobody waits here for what lies elsewhere, on a file system that hangs.
+            write_out_within(ledger, index, &mut patience, is_it, |_| {});
         }
     }
 }

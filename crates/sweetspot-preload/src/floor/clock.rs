@@ -74,7 +74,7 @@ pub fn now_ms() -> u64 {
     in_ms(read(libc::CLOCK_MONOTONIC_COARSE))
 }
 
-/// The same by a system call, for what asks so rarely that it is not worth finding libc's function.
+/// The same by a system call: at the start of a process, most of which never need libc's function.
 pub fn now_ms_asked() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec.

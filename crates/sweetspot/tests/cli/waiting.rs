@@ -445,28 +445,39 @@ fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {
     for (way, waits, size) in ways.into_iter().chain(large) {
         let records = (0..waits + 300).map(|number| format!("record {number:08}\n"));
         let expected: String = records.collect();
-        let name = format!("out-{way}-{size}");
-        let file = place.work().join(&name);
-        let mut run = place.run(
-            &["--max-age", "300", "--buffer-size", size],
-            &[program, way, &name, &waits.to_string()],
-        );
-        if way == "outside" {
-            run.stdout(fs::File::create(&file).unwrap());
-        }
-        let mut run = run.spawn().unwrap();
-        let watch = Command::new(program).args(["watch", &name]).status().unwrap();
-        // Those that cannot ask whether it lives leave it alone.
-        let others = format!(
-            "for n in 5 6 7 8; do (ulimit -n $n; {} run --summary -- true) 2>/dev/null; done",
-            env!("CARGO_BIN_EXE_sweetspot")
-        );
-        let mut bash = Command::new("bash");
-        bash.args(["-c", &others]).env("SWEETSPOT_CACHE", place.cache()).status().unwrap();
-        assert!(run.wait().unwrap().success(), "{way}, {size}");
-        assert!(watch.success(), "{way}, {size}: the guard was not met in a write");
-        assert!(fs::read_to_string(&file).unwrap() == expected, "{way}, {size}");
+        // On a busy machine it may come too late to meet the guard.
+        let is_met = (0..MEETINGS_MAX).any(|turn| {
+            let name = format!("out-{way}-{size}-{turn}");
+            let file = place.work().join(&name);
+            let mut run = place.run(
+                &["--max-age", "300", "--buffer-size", size],
+                &[program, way, &name, &waits.to_string()],
+            );
+            if way == "outside" {
+                run.stdout(fs::File::create(&file).unwrap());
+            }
+            let mut run = run.spawn().unwrap();
+            let watch = Command::new(program).args(["watch", &name]).status().unwrap();
+            look_beside(&place);
+            assert!(run.wait().unwrap().success(), "{way}, {size}");
+            assert!(fs::read_to_string(&file).unwrap() == expected, "{way}, {size}");
+            watch.success()
+        });
+        assert!(is_met, "{way}, {size}: the guard was not met in a write");
     }
+}
+
+/// How often a guard is tried to be met in a write.
+const MEETINGS_MAX: u32 = 5;
+
+/// Other runs, that cannot ask whether the one whose ledger they find lives: they leave it alone.
+fn look_beside(place: &Place) {
+    let others = format!(
+        "for n in 5 6 7 8; do (ulimit -n $n; {} run --summary -- true) 2>/dev/null; done",
+        env!("CARGO_BIN_EXE_sweetspot")
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &others]).env("SWEETSPOT_CACHE", place.cache()).status().unwrap();
 }
 
 /// What waits there by another description would no longer be in the file that it was to follow in.

@@ -5,11 +5,10 @@
 //! Victims must be dynamic, and of the other system's C library: they are compiled there, or for
 //! another machine by a cross compiler.
 
-use super::{call, ends_with_us, folder};
-use crate::build::{Machine, can_link};
+use super::{call, folder};
+use crate::build::{self, Machine, can_link, executable};
 use crate::fuzz::kit::compiler_options;
 use clap::ValueEnum;
-use serde_json::Value;
 use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,16 +38,13 @@ pub fn target(architecture: &str) -> String {
 /// What the compiler said goes to the terminal.
 pub fn made_for(architecture: &str) -> Result<Made, String> {
     let (xtask, built) = match architecture == ARCH {
-        true => {
-            // As the tests are built, so that nothing is compiled a second time.
-            let built = built(&mut cargo(&["test", "--no-run", "--workspace"]))?;
-            (std::env::current_exe().map_err(|error| error.to_string())?, built)
-        }
+        true => (std::env::current_exe().map_err(|error| error.to_string())?, build::tests()?),
         false => {
             let harness = ["test", "--no-run", "-p", "sweetspot", "--test", "programs"];
-            let mut made = built(&mut cargo_elsewhere(&harness, architecture)?)?;
-            made.extend(built(&mut cargo_elsewhere(&["build", "-p", "xtask"], architecture)?)?);
-            (executable(&made, "xtask")?, made)
+            let mut built = build::said(&mut cargo_elsewhere(&harness, architecture)?)?;
+            let xtask = cargo_elsewhere(&["build", "-p", "xtask"], architecture);
+            built.extend(build::said(&mut xtask?)?);
+            (executable(&built, "xtask")?, built)
         }
     };
     let harness = executable(&built, "programs")?;
@@ -64,46 +60,18 @@ pub fn made_for(architecture: &str) -> Result<Made, String> {
     })
 }
 
-fn cargo(words: &[&str]) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(words).args(["--quiet", "--message-format=json-render-diagnostics"]);
-    cargo.current_dir(crate::project::root()).stdin(Stdio::null()).stderr(Stdio::inherit());
-    cargo
-}
-
-/// The same for a machine of another kind.
+/// A cargo that builds for a machine of another kind, without shared libraries.
 fn cargo_elsewhere(words: &[&str], architecture: &str) -> Result<Command, String> {
     let (target, folder) = (target(architecture), folder().join("build"));
     println!("building for {target} in {}", folder.display());
     let linker = can_link(Machine::from_str(architecture, false)?)?;
     let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-    let mut cargo = cargo(words);
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(words).args(["--quiet", "--message-format=json-render-diagnostics"]);
     cargo.args(["--target", &target]).env("CARGO_TARGET_DIR", &folder).env(variable, linker);
-    let flags = cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static");
-    flags.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.current_dir(crate::project::root()).stdin(Stdio::null()).stderr(Stdio::inherit());
     Ok(cargo)
-}
-
-/// What cargo says about what it has built.
-fn built(cargo: &mut Command) -> Result<Vec<Value>, String> {
-    let output = ends_with_us(cargo).output().map_err(|error| format!("cargo: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{cargo:?} ended with {}", output.status));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-}
-
-fn executable(built: &[Value], name: &str) -> Result<PathBuf, String> {
-    let named =
-        |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
-    // Of `sweetspot` there are the program and its unit tests.
-    let mut found = built
-        .iter()
-        .filter(named)
-        .filter(|message| message["profile"]["test"] == (name == "programs"));
-    let path = found.next().and_then(|message| message["executable"].as_str());
-    path.map(PathBuf::from).ok_or_else(|| format!("cargo names no executable of {name}"))
 }
 
 /// The C compiler for a machine of another kind.

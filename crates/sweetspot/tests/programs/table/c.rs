@@ -844,7 +844,7 @@ pub const SHARING: &[Case] = &[
         name: "a program that locks its memory",
         build: &[C("memory_locked")],
         prepare: "seq 5000 > in",
-        command: "$RUN $BIN/c/memory_locked",
+        command: "$RUN $BIN/c/memory_locked; $RUN $BIN/c/memory_locked child",
         ..DEFAULT
     },
     Case {
