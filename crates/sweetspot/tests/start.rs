@@ -25,9 +25,9 @@ const SYSTEM_CALLS_MAX: usize = 152;
 const SYSTEM_CALLS_A_FOLDER: usize = 4;
 
 /// System calls that a program makes more than without the library. 8 are the loader's, which maps it;
-/// the library asks for seccomp filters, whether the program begins with a page of its own, for the time, and to what
+/// the library asks for seccomp filters, whether the program begins with a page of its own, and to what
 /// the two streams lead that are written to, and blocks signals while the process ends.
-const SYSTEM_CALLS_MORE_MAX: usize = 16;
+const SYSTEM_CALLS_MORE_MAX: usize = 15;
 
 /// System calls that a program makes more before it becomes another one, besides those that ask which pages of
 /// the environment can be read: 2 ask for limits, 2 whether the library can be opened, 6 look at the other

@@ -82,22 +82,29 @@ pub fn may_wait_for_reader() -> bool {
     }
 }
 
-/// When this process began, in milliseconds of the coarse monotonic clock.
+/// When this process began, in milliseconds of the coarse monotonic clock. Of a program that was started it is when it
+/// first opened a file: a start has no time to ask.
 #[unsafe(link_section = ".data")]
 static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
 
-/// A process that was made begins, or a program.
-#[inline(always)]
+/// A process that was made begins.
 pub fn begins() {
     if !process::under_seccomp() {
-        BEGAN_MS.store(clock::now_ms_asked(), Relaxed);
+        BEGAN_MS.store(clock::now_ms(), Relaxed);
     }
 }
 
 /// Whether it has just begun. To map the ledger takes a process that lives for a millisecond a good part of that.
 fn is_young() -> bool {
     const YOUNG_MS_MAX: u64 = 10;
-    clock::now_ms().wrapping_sub(BEGAN_MS.load(Relaxed)) <= YOUNG_MS_MAX
+    let now = clock::now_ms();
+    match BEGAN_MS.load(Relaxed) {
+        0 => {
+            BEGAN_MS.store(now, Relaxed);
+            true
+        }
+        began => now.wrapping_sub(began) <= YOUNG_MS_MAX,
+    }
 }
 
 /// Whether anything may wait of others that this process has to do with: as far as is known; and where a fork has

@@ -71,18 +71,7 @@ pub fn wall_ns() -> u64 {
 
 /// Milliseconds on the coarse monotonic clock (the vDSO answers: some 5 ns).
 pub fn now_ms() -> u64 {
-    in_ms(read(libc::CLOCK_MONOTONIC_COARSE))
-}
-
-/// The same by a system call: at the start of a process, most of which never need libc's function.
-pub fn now_ms_asked() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a timespec.
-    unsafe { sys::syscall!(SYS_clock_gettime, libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    in_ms(time)
-}
-
-fn in_ms(time: libc::timespec) -> u64 {
+    let time = read(libc::CLOCK_MONOTONIC_COARSE);
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 

@@ -69,7 +69,6 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);
-    ledger::begins();
     if single_threaded == 0 {
         // It counts as a program of several threads from now on.
         entries::look_ahead();
