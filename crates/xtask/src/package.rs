@@ -120,10 +120,11 @@ impl Settings {
 
 /// Puts together what is installed, with the pages and completions that a binary for this machine writes.
 fn staged(machine: Machine, built: &Built, speaks: &Path, folder: &Path) -> Result<Staged, Error> {
+    let Built { binary: built, library } = built;
     let prefix = tempfile::tempdir().map_err(|error| error.to_string())?;
     let at = |path: &str| prefix.path().join(path);
     let binary = at("bin/sweetspot");
-    copy(&built.binary, &binary)?;
+    copy(built, &binary)?;
     // The symbols of a development build are most of it, and no package carries any.
     call(Command::new(machine.tool("strip")).arg("--strip-unneeded").arg(&binary))?;
     let generate =
@@ -147,7 +148,7 @@ fn staged(machine: Machine, built: &Built, speaks: &Path, folder: &Path) -> Resu
     call(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(prefix.path()))?;
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     let packages = folder.canonicalize().map_err(|error| error.to_string())?;
-    Ok(Staged { machine, library: built.library.clone(), prefix, packages })
+    Ok(Staged { machine, library: library.clone(), prefix, packages })
 }
 
 impl Staged {
