@@ -39,6 +39,7 @@ pub fn before_fork() {
     unseen::before_fork();
     changes::starting();
     begin_company();
+    ledger::fork_begins();
     if passive() {
         return;
     }

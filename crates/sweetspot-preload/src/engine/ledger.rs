@@ -87,11 +87,20 @@ pub fn may_wait_for_reader() -> bool {
 #[unsafe(link_section = ".data")]
 static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
 
-/// A process that was made begins.
-pub fn begins() {
+/// When this process last began to fork, which is when its child begins. To ask costs the child page faults.
+#[unsafe(link_section = ".data")]
+static FORKED_MS: AtomicU64 = AtomicU64::new(0);
+
+/// Before a fork.
+pub fn fork_begins() {
     if !process::under_seccomp() {
-        BEGAN_MS.store(clock::now_ms(), Relaxed);
+        FORKED_MS.store(clock::now_ms(), Relaxed);
     }
+}
+
+/// A forked child begins.
+pub fn begins() {
+    BEGAN_MS.store(FORKED_MS.load(Relaxed), Relaxed);
 }
 
 /// Whether it has just begun. To map the ledger takes a process that lives for a millisecond a good part of that.
