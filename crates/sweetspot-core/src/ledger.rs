@@ -63,6 +63,8 @@ pub const RULES_MAX: usize = 64;
 pub const TEXT_BYTES_MAX: usize = 256;
 /// Inode of the machine's pid namespace, the first one (PROC_PID_INIT_INO).
 pub const PID_NAMESPACE_OF_MACHINE: u64 = 0xefff_fffc;
+/// Where ledgers are made: memory that has a name, on every Linux.
+pub const FOLDER: &str = "/dev/shm";
 /// How names of ledgers begin; the user's number and 16 hexadecimal digits follow.
 pub const NAME_PREFIX: &str = "sweetspot-";
 /// Where the rules begin, in bytes from the start of the file.

@@ -14,11 +14,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END, PLACE_OFFSET};
+use sweetspot_core::ledger::{Entry, FOLDER, PLACE_BASE, PLACE_END, PLACE_OFFSET};
 use sweetspot_core::stamps::{Apart, Stamped};
 use sweetspot_core::unwritten::{FLUSH_BEGUN, INTERRUPTED_MAX};
 
-use crate::session::FOLDER;
 use crate::sys::{self, Status};
 
 /// Bytes that are copied at a time.

@@ -27,8 +27,10 @@ mod living;
 mod name;
 mod place;
 mod reapers;
+mod refused;
 mod room;
 mod servers;
+mod taking;
 mod unseen;
 mod writers;
 
@@ -44,8 +46,9 @@ use std::time::Duration;
 use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry, FLAG_TRACER};
 
 use self::deaths::{Watch, Watched};
-use self::handles::{Handles, Refused};
+use self::handles::Handles;
 use self::reapers::Reapers;
+use self::refused::Refused;
 use self::servers::Servers;
 use crate::notes::Note;
 use crate::sys::{self, Epoll, Mapping, Resource};

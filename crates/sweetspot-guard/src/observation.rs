@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, FLAG_TRACE, TEXT_BYTES_MAX, Text};
+use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, FLAG_TRACE, FOLDER, TEXT_BYTES_MAX, Text};
 use sweetspot_core::observe::{
     self, IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, OUTSIDE_ALONE, OUTSIDE_SHARED,
     OUTSIDE_UNKNOWN, Observations, PROCESSES_MAX, RECORDS_MAX, Record, SIZES, Tally,
@@ -22,7 +22,7 @@ use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
 use crate::guard::alone::{can_tell, is_alone};
-use crate::session::{FOLDER, MAKE, Rule, Settings, fill, make_file, not_made};
+use crate::session::{MAKE, Rule, Settings, fill, make_file, not_made};
 use crate::sys::{self, Mapped};
 
 /// Counters of a tree that this process is about to start.

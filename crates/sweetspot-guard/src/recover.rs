@@ -25,8 +25,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    ENTRIES_AT, Entry, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_OFFSET, Slot, TEXT_BYTES_MAX,
-    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
+    ENTRIES_AT, Entry, FOLDER, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_OFFSET, Slot,
+    TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::stamps::Apart;
@@ -38,7 +38,6 @@ use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
 use crate::identity::is_same_file;
 use crate::notes::{self, Identity, Noted};
-use crate::session::FOLDER;
 use crate::sys::{Locked, Resource};
 use crate::{identity, sys};
 

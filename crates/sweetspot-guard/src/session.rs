@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, ENTRIES_AT, FILES_AT, FLAG_GUARD, FLAG_STDIO,
-    FLAG_SUMMARY, FLAG_TRACER, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED,
-    RULES_AT, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX,
+    FLAG_SUMMARY, FLAG_TRACER, FOLDER, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO,
+    RULE_UNOBSERVED, RULES_AT, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
+    WRITE_BUFFERS_BYTES_MAX,
 };
 use sweetspot_core::pending::{is_anything_pending, waiting_of};
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
@@ -28,9 +29,6 @@ use crate::error::{Error, ErrorKind};
 use crate::filters::{self, Filters};
 use crate::sys::Mapping;
 use crate::{costs, guard, identity, sys};
-
-/// Where ledgers are made: memory that has a name, on every Linux.
-pub const FOLDER: &str = "/dev/shm";
 
 /// What is in force for one `run`.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! itself.
 
 use crate::lay::said;
-use crate::shown;
+use crate::shown::shown;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, StatVfsMountFlags};
 use std::fs::{self, File};
 use std::io;

@@ -19,7 +19,7 @@ use crate::access::may;
 use crate::arguments::Step;
 use crate::mounts::{self, OVERLAYS_MAX, Plan};
 use crate::scratch::remove_tree;
-use crate::shown;
+use crate::shown::shown;
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};

@@ -32,6 +32,7 @@ mod lay;
 mod mounts;
 mod owners;
 mod scratch;
+mod shown;
 mod step;
 
 pub use arguments::Step;
@@ -42,13 +43,12 @@ pub use step::{End, Inside, run as run_step};
 
 use owners::Owners;
 use scratch::remove_tree;
+use shown::shown;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use sweetspot_core::shown::Shown;
 use sweetspot_guard::{costs, notes};
 
 /// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
@@ -321,11 +321,6 @@ impl Sandbox {
         let text = fs::read(self.folder(run).join(step::REPORT))?;
         serde_json::from_slice(&text).map_err(io::Error::from)
     }
-}
-
-/// A name for people to read.
-fn shown(path: &Path) -> Shown<'_> {
-    Shown(path.as_os_str().as_bytes())
 }
 
 fn is_no_room(error: &io::Error) -> bool {

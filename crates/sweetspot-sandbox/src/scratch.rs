@@ -6,7 +6,7 @@
 //! locked already. So one that has it and is not locked was left. Until then it is empty, and has a mode
 //! that nobody chooses.
 
-use crate::shown;
+use crate::shown::shown;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs;

@@ -6,7 +6,7 @@
 use crate::arguments::Step;
 use crate::input::Input;
 use crate::lay::{self, Laid, said};
-use crate::shown;
+use crate::shown::shown;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, setsid, wait};
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ mod python;
 mod shell;
 mod table;
 
-pub use shell::saved;
+pub use crate::saved::saved;
 
 use crate::fuzz::kit::Kit;
 use clap::Args;

@@ -20,6 +20,7 @@ mod needs;
 mod package;
 mod project;
 mod recording;
+mod saved;
 mod test;
 
 use clap::Parser;

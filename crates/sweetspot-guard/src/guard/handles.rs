@@ -19,6 +19,7 @@ use super::Guard;
 use super::alone::{Looker, Question};
 use super::deaths::Watched;
 use super::place::note_close;
+use super::refused::Refused;
 use super::room::Room;
 use super::servers::open_handle;
 use super::unseen::Asks;
@@ -477,20 +478,5 @@ fn asker(entry: &Entry) -> Result<(u32, i32), Refused> {
         Err(Refused::ForGood)
     } else {
         Ok((slot, fd))
-    }
-}
-
-/// Why a handle is not granted: the file's calls pass through.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// Nobody reads more than that.
-    ForGood,
-    /// So far: a file system keeps the answer. The entry will be asked for again.
-    Later,
-}
-
-impl From<io::Error> for Refused {
-    fn from(_: io::Error) -> Refused {
-        Refused::ForGood
     }
 }

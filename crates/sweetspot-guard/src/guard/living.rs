@@ -4,7 +4,6 @@
 //! Invariant: of one process all is written or nothing, as it was at one moment; the process and the
 //! guard exclude each other by the owner in the entry's word.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,33 +17,10 @@ use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED};
 use super::Guard;
 use super::place::{may_go_on, note_error, note_stopped, write_where_it_belongs};
 use super::reapers::{Job, Waiter};
+use super::taking::{Taking, Written};
 use crate::finish::{self, Extent};
 use crate::quiet;
-use crate::sys::{self, Status};
-
-/// What was taken of a process, and is being written.
-pub(super) struct Taking {
-    /// Still to be written, in this order: entries, with their words.
-    left: VecDeque<(usize, u64)>,
-    /// Written, or not: they are given back together.
-    done: Vec<(usize, u64, Written)>,
-    apart: Apart,
-    /// The slot of the process.
-    pub(super) slot: u32,
-}
-
-impl Taking {
-    /// Takes out what is written next. What is not the guard's any more is not.
-    fn pop(&mut self, entries: &[Entry]) -> Option<(usize, u64)> {
-        let is_taken = |(index, word): &(usize, u64)| {
-            entries[*index].word.load(SeqCst) == owned_by(*word, Owner::Guard)
-        };
-        std::iter::from_fn(|| self.left.pop_front()).find(is_taken)
-    }
-}
-
-/// How a file was left, if its file system describes it.
-type Written = io::Result<Option<Status>>;
+use crate::sys;
 
 impl Guard {
     /// Hands takes to the reaper.

@@ -20,8 +20,8 @@ use sweetspot_core::unwritten::RECALLED;
 use sweetspot_core::why::Why;
 
 use super::Guard;
-use super::handles::Refused;
 use super::reapers::{Job, NOTES, Step};
+use super::refused::Refused;
 use crate::identity;
 use crate::notes::{self, Note};
 use crate::sys::Status;

@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 use sweetspot_core::ledger::CLOCK_STANDS;
 
 use super::Guard;
-use super::handles::Refused;
-use super::living::Taking;
+use super::refused::Refused;
+use super::taking::Taking;
 use crate::quiet::Take;
 use crate::sys;
 

@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::handles::Refused;
 use super::place::note_close;
 use super::reapers::{Job, Waiter};
+use super::refused::Refused;
 use super::{Guard, Held};
 use crate::sys::{self, Status};
 

@@ -6,12 +6,11 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use sweetspot_core::ledger::NAME_PREFIX;
+use sweetspot_core::ledger::{FOLDER, NAME_PREFIX};
 
 use super::{Mode, OPEN_FLAGS, extent, is_young, open_dead};
 use crate::error::Error;
 use crate::identity::is_same_file;
-use crate::session::FOLDER;
 use crate::sys::{self, Locked};
 
 /// Ledgers of the user in [`FOLDER`], by name, noted or not: anyone can put files of such a name

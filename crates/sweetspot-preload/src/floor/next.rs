@@ -21,6 +21,8 @@ use core::ffi::CStr;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+use crate::floor::sys;
+
 pub use self::homonyms::homonym;
 pub use self::later::{Unseen, later, unloading};
 use self::names::{gnu_hash, lookup_in};
@@ -150,9 +152,6 @@ static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
 /// Whether the program has libraries of its own.
 #[unsafe(link_section = ".data")]
 static HAS_OWN: AtomicBool = AtomicBool::new(false);
-/// See `is_under_valgrind`.
-#[unsafe(link_section = ".data")]
-static UNDER_VALGRIND: AtomicBool = AtomicBool::new(false);
 /// This library, as the loader keeps it.
 #[unsafe(link_section = ".data")]
 static OWN: AtomicPtr<Object> = AtomicPtr::new(core::ptr::null_mut());
@@ -176,7 +175,7 @@ pub fn take_objects() {
     let mut objects = loaded().skip_while(|object| {
         let is_before_us = !object.is_ours();
         if is_before_us && object.path().is_some_and(is_valgrind) {
-            UNDER_VALGRIND.store(true, Relaxed);
+            sys::UNDER_VALGRIND.store(true, Relaxed);
         }
         is_before_us
     });
@@ -249,11 +248,6 @@ pub fn begin(preloaded: impl FnOnce() -> Option<&'static [u8]>) -> bool {
 /// Whether a path is that of what valgrind puts in front of everything.
 fn is_valgrind(path: &[u8]) -> bool {
     file_name(path).starts_with(b"vgpreload_")
-}
-
-/// Whether valgrind runs this program: it takes a question for a bad address for the use of one.
-pub fn is_under_valgrind() -> bool {
-    UNDER_VALGRIND.load(Relaxed)
 }
 
 /// The C libraries, by the names of their files.

@@ -3,36 +3,13 @@
 
 use core::ffi::CStr;
 
+use crate::floor::sys::{InProc, in_proc};
 use crate::floor::{aside, sys};
-
-/// A name in /proc: a string that ends with zero.
-pub type Name = [u8; 40];
-
-/// The name in /proc with a number in it, which is not negative.
-pub fn name(before: &[u8], number: i32, after: &[u8]) -> Name {
-    let mut path = [0; 40];
-    path[..before.len()].copy_from_slice(before);
-    let mut digits = [0u8; 10];
-    let (mut rest, mut at) = (number as u32, digits.len());
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 || at == 0 {
-            break;
-        }
-    }
-    let digits = &digits[at..];
-    let end = before.len() + digits.len();
-    path[before.len()..end].copy_from_slice(digits);
-    path[end..end + after.len()].copy_from_slice(after);
-    path
-}
 
 /// The link in /proc to what a descriptor of this thread is: a string that ends with zero. Another thread may have
 /// another table of descriptors; and of a first thread that has ended the kernel shows none.
-pub fn link_of(fd: i32) -> Name {
-    name(b"/proc/thread-self/fd/", fd, b"")
+pub fn link_of(fd: i32) -> InProc {
+    in_proc(b"/proc/thread-self/fd/", fd, b"")
 }
 
 /// Space for what /proc says a descriptor is.
@@ -92,7 +69,7 @@ fn number_beside(keep: i32, path: &CStr, name: &[u8]) -> Option<u64> {
 
 /// `/proc/PID/stat`.
 pub fn stat_of(process: i32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
-    let path = name(b"/proc/", process, b"/stat");
+    let path = in_proc(b"/proc/", process, b"/stat");
     let path = CStr::from_bytes_until_nul(&path).ok()?;
     let len = read_small(path, buffer)?;
     Some(&buffer[..len])
@@ -100,28 +77,28 @@ pub fn stat_of(process: i32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
 
 /// The process that a thread belongs to, by `/proc/TID/status`.
 pub fn leader_of(thread: i32) -> Option<i32> {
-    let path = name(b"/proc/", thread, b"/status");
+    let path = in_proc(b"/proc/", thread, b"/status");
     let process = number_in(CStr::from_bytes_until_nul(&path).ok()?, b"Tgid:\t")?;
     i32::try_from(process).ok().filter(|process| *process != 0)
 }
 
 /// In which function of the kernel a process waits, where that may be known.
 pub fn waits_in(process: i32, buffer: &mut [u8; 64]) -> Option<&[u8]> {
-    let path = name(b"/proc/", process, b"/wchan");
+    let path = in_proc(b"/proc/", process, b"/wchan");
     let len = read_small(CStr::from_bytes_until_nul(&path).ok()?, buffer)?;
     Some(&buffer[..len])
 }
 
 /// The thread that traces a process.
 pub fn tracer_of(process: i32) -> Option<i32> {
-    let path = name(b"/proc/", process, b"/status");
+    let path = in_proc(b"/proc/", process, b"/status");
     let thread = number_in(CStr::from_bytes_until_nul(&path).ok()?, b"TracerPid:\t")?;
     i32::try_from(thread).ok().filter(|thread| *thread != 0)
 }
 
 /// The process, or the thread, that a pidfd stands for.
 pub fn process_behind(pidfd: i32) -> Option<i32> {
-    let path = name(b"/proc/thread-self/fdinfo/", pidfd, b"");
+    let path = in_proc(b"/proc/thread-self/fdinfo/", pidfd, b"");
     let path = CStr::from_bytes_until_nul(&path).ok()?;
     let process = number_beside(pidfd, path, b"Pid:\t")?;
     i32::try_from(process as i64).ok().filter(|process| *process > 0)

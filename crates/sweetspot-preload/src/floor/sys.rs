@@ -9,13 +9,16 @@
 #![allow(unsafe_code)]
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::file_systems::{self, FUSE, NFS};
 use sweetspot_core::unwritten::Left;
 
+mod digits;
 mod extents;
 mod flags;
 
+pub use self::digits::{InProc, decimal, in_proc};
 pub use self::extents::has_place_at;
 pub use self::flags::{closes_at_exec, is_direct_by_server, keeps_pages, open_flags};
 pub use crate::arch::{call, stack_pointer, thread_pointer};
@@ -304,13 +307,17 @@ pub fn sleep_us(microseconds: u64) {
     unsafe { syscall!(SYS_nanosleep, &raw const time, 0) };
 }
 
+/// Whether valgrind runs this program: it takes a question for a bad address for the use of one.
+#[unsafe(link_section = ".data")]
+pub static UNDER_VALGRIND: AtomicBool = AtomicBool::new(false);
+
 /// Whether the eight bytes around an address can be read: the kernel reads them as a signal set, and
 /// finds that it knows no such way to use one. No handler runs, whatever the address is.
 pub fn is_readable(address: usize) -> bool {
     const NO_WAY: i32 = -1;
     let word = address & !7;
     // Null would mean no set. And valgrind says what is wrong with those that cannot.
-    if word == 0 || super::next::is_under_valgrind() {
+    if word == 0 || UNDER_VALGRIND.load(Relaxed) {
         return word != 0;
     }
     // SAFETY: the kernel checks the memory, and changes nothing.
@@ -481,15 +488,6 @@ fn limit_of(resource: i32) -> u64 {
     // SAFETY: the kernel fills the struct.
     unsafe { syscall!(SYS_prlimit64, 0, resource, 0, &raw mut limit) };
     limit.rlim_cur
-}
-
-/// A number in decimal digits, as the kernel's files have them.
-pub fn decimal(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0u64, |number, digit| {
-        digit
-            .is_ascii_digit()
-            .then(|| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
-    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{if_gone, said};
 use crate::access::may;
 use crate::mounts::{self, Mount, Plan};
-use crate::shown;
+use crate::shown::shown;
 use rustix::fs::Access;
 use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
 use std::fs;

@@ -14,10 +14,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use sweetspot_core::environment as names;
+use sweetspot_core::ledger::FOLDER as SHARED_MEMORY;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::process::with_size_errors;
-use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::Scratch;
 

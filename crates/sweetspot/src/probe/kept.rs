@@ -17,8 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment as names;
+use sweetspot_core::ledger::FOLDER as SHARED_MEMORY;
 use sweetspot_guard::own_file;
-use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::output::Hash;
 
 /// The folder, in the user's cache folder.

@@ -3,13 +3,13 @@
 use super::table::Script;
 use super::{Bench, Results, Under};
 use crate::fuzz::process;
+use crate::saved::saved;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use sweetspot_lab::output::Hash;
-use sweetspot_report::summary::Figures;
 
 /// A script that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(1200);
@@ -106,12 +106,6 @@ impl<'a> Work<'a> {
         let _ = Command::new("cp").arg("-a").args([&self.folder, &kept]).status();
         kept.join(self.folder.file_name().unwrap_or_default())
     }
-}
-
-/// How many calls a summary says were spared.
-pub fn saved(summary: &str) -> u64 {
-    let calls = Figures::read(summary).calls;
-    calls.map_or(0, |(requested, made)| requested.saturating_sub(made))
 }
 
 /// Runs a script in a fresh folder.

@@ -7,7 +7,7 @@
 
 use super::kit::Kit;
 use super::process::{PATIENCE, wait_until};
-use crate::conformance::saved;
+use crate::saved::saved;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsRawFd;

@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::process::bounded;
-use crate::conformance::saved;
+use crate::saved::saved;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

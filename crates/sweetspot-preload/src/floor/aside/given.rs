@@ -4,7 +4,7 @@
 
 use core::ffi::CStr;
 
-use crate::floor::{proc, sys};
+use crate::floor::sys;
 
 /// Entries of the folder that are read at once.
 const ENTRIES_BYTES: usize = 1024;
@@ -55,7 +55,7 @@ fn has_lock(fd: i32) -> Option<bool> {
     if !sys::status_at_hand(fd).is_some_and(|status| status.regular) {
         return Some(false);
     }
-    let path = proc::name(b"/proc/self/fdinfo/", fd, b"");
+    let path = sys::in_proc(b"/proc/self/fdinfo/", fd, b"");
     let file = open(CStr::from_bytes_until_nul(&path).ok()?, 0)?;
     let mut info = [0u8; INFO_BYTES];
     // SAFETY: a buffer of that size.

@@ -4,7 +4,8 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use sweetspot_core::why::Why;
 
-use super::{Pointer, vfork};
+use super::Pointer;
+use super::vfork::{self, Started};
 use crate::engine::children::{after_exec, after_spawn_with_handlers};
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
@@ -351,12 +352,6 @@ extern "C" fn with_execle(path: *const c_char, arguments: Pointer) -> c_int {
         }
         execve(path, arguments, *end.add(1))
     }
-}
-
-/// What the child of a `clone` runs.
-pub(super) struct Started {
-    pub(super) function: extern "C" fn(*mut c_void) -> c_int,
-    pub(super) argument: *mut c_void,
 }
 
 extern "C" fn start(started: *mut c_void) -> c_int {

@@ -10,7 +10,6 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
-use super::process::Started;
 use crate::engine::children::after_spawn;
 use crate::engine::spawns;
 use crate::floor::errno::fail;
@@ -86,6 +85,12 @@ extern "C" fn after(answer: isize, mask: *const AtomicU64) -> c_int {
     let mask = unsafe { mask.as_ref() }.map(|mask| mask.load(Relaxed));
     end_vfork(mask);
     if answer < 0 { fail(-answer as i32) as c_int } else { answer as c_int }
+}
+
+/// What the child of a `clone` runs.
+pub(super) struct Started {
+    pub(super) function: extern "C" fn(*mut c_void) -> c_int,
+    pub(super) argument: *mut c_void,
 }
 
 /// What a child runs on a stack of its own, while its parent waits.
