@@ -23,6 +23,12 @@ pub const VALGRIND: &str = "SWEETSPOT_VALGRIND";
 pub const RULES: &str = "SWEETSPOT_RULES";
 /// Names the folder for the library's file. Set by the user.
 pub const CACHE: &str = "SWEETSPOT_CACHE";
+/// Names the report of a launcher. Set by `sweetspot measure` and the like for the launcher alone.
+pub const LAUNCHER: &str = "SWEETSPOT_LAUNCHER";
+/// On which descriptor a program may report samples. Set for a program that is measured.
+pub const SAMPLES: &str = "SWEETSPOT_SAMPLES_FD";
+/// What the dynamic linker tells of each object that it loads.
+pub const AUDIT: &str = "LD_AUDIT";
 /// What the dynamic linker loads before anything else.
 pub const PRELOAD: &str = "LD_PRELOAD";
 /// Taken away from a command that is to know nothing of a `run` around it, or of what its user has set.

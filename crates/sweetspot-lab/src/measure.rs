@@ -41,9 +41,7 @@ use std::{
     process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
-
-/// Names the report of a launcher: set only for the launcher itself.
-const LAUNCHER_VARIABLE: &str = "SWEETSPOT_LAUNCHER";
+use sweetspot_core::environment::{LAUNCHER, SAMPLES};
 
 /// A command to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,14 +61,11 @@ pub struct Job {
     /// The file, made anew, that takes its error output; thrown away where none is given.
     pub stderr: Option<PathBuf>,
     /// The file, made anew, on which it may report what it measured itself: it finds the number of
-    /// its descriptor in the environment, as [`SAMPLES_VARIABLE`].
+    /// its descriptor in the environment, as [`SAMPLES`].
     pub samples: Option<PathBuf>,
     /// After this long it is killed, and the run is an error.
     pub limit: Duration,
 }
-
-/// Tells a command on which descriptor it may report samples.
-pub const SAMPLES_VARIABLE: &str = "SWEETSPOT_SAMPLES_FD";
 
 /// A job runs for an hour at most unless it says otherwise.
 pub const LIMIT_DEFAULT: Duration = Duration::from_secs(3600);
@@ -98,7 +93,7 @@ impl Job {
     /// The launcher's process: in the folder and with the files of the job, and nothing else of it.
     fn launcher(&self, report: &Path) -> Result<Command, Error> {
         let mut command = this_program();
-        command.env(LAUNCHER_VARIABLE, report).process_group(0);
+        command.env(LAUNCHER, report).process_group(0);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
@@ -119,7 +114,7 @@ impl Job {
     /// The command itself, with what the launcher was given.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).env_remove(LAUNCHER_VARIABLE).process_group(0);
+        command.args(&self.command[1..]).env_remove(LAUNCHER).process_group(0);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         for name in &self.without {
             command.env_remove(name);
@@ -323,7 +318,7 @@ fn this_program() -> Command {
 /// Where this process was started as a launcher it is one, and ends. To be called first thing in
 /// `main` by every program that measures.
 pub fn launch_if_asked() {
-    let Some(path) = std::env::var_os(LAUNCHER_VARIABLE) else { return };
+    let Some(path) = std::env::var_os(LAUNCHER) else { return };
     std::process::exit(match launch(Path::new(&path)) {
         Ok(()) => 0,
         // Nobody to tell but the one who started it, who finds no report.
@@ -354,8 +349,8 @@ fn supervise(job: &Job, parent: &OwnedFd) -> LauncherReport {
         Err(error) => return LauncherReport::NotStarted(number(&error)),
     };
     match &samples {
-        Some(file) => command.env(SAMPLES_VARIABLE, file.as_raw_fd().to_string()),
-        None => command.env_remove(SAMPLES_VARIABLE),
+        Some(file) => command.env(SAMPLES, file.as_raw_fd().to_string()),
+        None => command.env_remove(SAMPLES),
     };
     let machine = Disturbance::so_far();
     // What two looks at the account add to it themselves is taken away again.

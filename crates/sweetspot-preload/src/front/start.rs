@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use sweetspot_core::environment as names;
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
@@ -37,31 +38,31 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         return;
     }
     let environment = environment::at_start(environment);
-    let variable = |name| environment::variable(environment, name);
-    let has_homonyms = next::begin(|| variable(b"LD_PRELOAD"));
+    let variable = |name: &str| environment::variable(environment, name.as_bytes());
+    let has_homonyms = next::begin(|| variable(names::PRELOAD));
     engine::streams::take_by(reach::streams::take);
     let single_threaded = next::lookup(c"__libc_single_threaded");
     match single_threaded {
         0 => process::begin_concurrency(),
         flag => atomic::watch_threads(flag as *mut _),
     }
-    let off = next::has_twin() || variable(b"SWEETSPOT").is_some_and(is_off);
-    let buffer = match variable(b"IO_BUFFER_SIZE").filter(|_| !off).map(size::parse) {
+    let off = next::has_twin() || variable(names::SWITCH).is_some_and(is_off);
+    let buffer = match variable(names::BUFFER).filter(|_| !off).map(size::parse) {
         Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
         Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
         _ => BUFFER_OFF,
     };
     process::set_buffer(buffer);
     // Switched off: no rules, nothing counted.
-    shared::remember(variable(b"SWEETSPOT_LEDGER").filter(|_| !off));
-    if variable(b"SWEETSPOT_SUMMARY").is_some() && ledger::announce() {
+    shared::remember(variable(names::LEDGER).filter(|_| !off));
+    if variable(names::SUMMARY).is_some() && ledger::announce() {
         observer::start(engine::streams::are_seen);
     }
-    if engine::ending::confined(|| variable(b"SWEETSPOT_FILTERS")) {
+    if engine::ending::confined(|| variable(names::FILTERS)) {
         process::set_under_seccomp();
         ledger::note(Why::Seccomp);
         process::set_passive(process::PASSIVE_OFF);
-    } else if let Some(why) = unseen(has_homonyms, || variable(b"LD_AUDIT").is_some()) {
+    } else if let Some(why) = unseen(has_homonyms, || variable(names::AUDIT).is_some()) {
         ledger::note(why);
         engine::others::is_unseen();
         process::set_passive(process::PASSIVE_OFF);
@@ -75,10 +76,10 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     }
     aside::program_begins();
     reach::streams::start();
-    take_stdio(|| variable(b"SWEETSPOT_STDIO"));
+    take_stdio(|| variable(names::STDIO));
     // Which ledger it is has to be said twice: a variable that was left over ends no program.
-    let asked = variable(b"SWEETSPOT_PROBE").filter(|_| !off);
-    if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
+    let asked = variable(names::PROBE).filter(|_| !off);
+    if asked.is_some() && asked == variable(names::LEDGER) {
         probe::run(ledger::probed());
     }
 }

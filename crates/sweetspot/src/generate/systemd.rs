@@ -11,6 +11,7 @@ use crate::preload;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use sweetspot_core::environment::CACHE;
 use sweetspot_report::shown::shown;
 
 /// The drop-in's name; of an older one of that name nothing is read.
@@ -134,11 +135,14 @@ fn made(
         _ if is_packaged => {}
         // A second folder would change the CACHE_DIRECTORY that the program sees.
         Some(cache) => {
-            let _ = writeln!(made, "Environment=\"SWEETSPOT_CACHE=%C/{cache}\"");
+            let _ = writeln!(made, "Environment=\"{CACHE}=%C/{cache}\"");
         }
-        None => made.push_str(
-            "CacheDirectory=sweetspot/%N\nEnvironment=\"SWEETSPOT_CACHE=%C/sweetspot/%N\"\n",
-        ),
+        None => {
+            let _ = writeln!(
+                made,
+                "CacheDirectory=sweetspot/%N\nEnvironment=\"{CACHE}=%C/sweetspot/%N\""
+            );
+        }
     }
     made.push_str("ExecStart=\n");
     let sweetspot = sweetspot.display().to_string().replace('%', "%%");

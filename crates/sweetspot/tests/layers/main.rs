@@ -16,7 +16,7 @@ use imports::{Arrow, Modules, crates, has_word, paths, top_of};
 const CRATES: &[(&str, &[&str])] = &[
     ("sweetspot-core", &[]),
     ("sweetspot-io", &[]),
-    ("sweetspot-lab", &[]),
+    ("sweetspot-lab", &["core"]),
     ("sweetspot-preload", &["core"]),
     ("sweetspot-guard", &["core"]),
     ("sweetspot-report", &["core", "lab"]),

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::file_systems::FileSystem;
 use crate::commands::{call, untold};
+use sweetspot_core::environment::CACHE;
 use tempfile::TempDir;
 
 /// Names a folder with a `sweetspot`, where there is no cargo to build it, and perhaps with victims
@@ -87,7 +88,7 @@ impl Kit {
     /// A command in a folder, without what this process inherited.
     pub fn command(&self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        untold(&mut command).env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
+        untold(&mut command).env(CACHE, self.folder.path().join("cache"));
         command.current_dir(folder).stdin(Stdio::null());
         command
     }

@@ -18,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use sweetspot_core::environment::CACHE;
 use trouble::Trouble;
 
 /// Marks processes of a soak: in their environment, and so in that of their guards.
@@ -39,7 +40,7 @@ impl Soak {
     fn plain(&self, program: impl AsRef<OsStr>, folder: &Path) -> Command {
         let mut command = Command::new(program);
         untold(&mut command);
-        command.env("SWEETSPOT_CACHE", folder.join("cache")).env("HOME", folder);
+        command.env(CACHE, folder.join("cache")).env("HOME", folder);
         command.env("LC_ALL", "C").env(MARK, &self.folder).current_dir(folder);
         command
     }

@@ -18,6 +18,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use sweetspot_core::environment::LEDGER;
 use sweetspot_core::ledger::{Header, Ledger};
 
 /// Where the victim's counters are, and which: `struct page` in programs/c/kill_victim.c.
@@ -102,7 +103,7 @@ impl Victim {
             word(victim.pid, READY).is_some_and(|word| word >= ready)
         })?;
         let all = fs::read_to_string(format!("/proc/{}/environ", victim.pid)).unwrap_or_default();
-        let value = all.split('\0').find_map(|text| text.strip_prefix("SWEETSPOT_LEDGER="));
+        let value = all.split('\0').find_map(|text| text.strip_prefix(LEDGER)?.strip_prefix('='));
         victim.ledger = value.ok_or("it runs without a ledger")?.into();
         Ok(victim)
     }

@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use sweetspot_core::environment::CACHE;
 use sweetspot_report::summary::Figures;
 
 /// How trying one ended, when it did not fail.
@@ -262,7 +263,7 @@ fn use_it(binary: &Path, scratch: &Path) -> Result<String, Error> {
     let mut run = Command::new(binary);
     run.arg("run").arg(format!("--summary={}", at("summary").display()));
     run.args(["--", "dd", "if=in", "of=out", "bs=200", "status=none"]);
-    run.current_dir(scratch).env("SWEETSPOT_CACHE", at("cache"));
+    run.current_dir(scratch).env(CACHE, at("cache"));
     call(untold(&mut run))?;
     call(Command::new("cmp").arg(at("in")).arg(at("out")))?;
     let summary = fs::read_to_string(at("summary")).map_err(|error| error.to_string())?;
