@@ -110,6 +110,12 @@ impl Cost {
     }
 }
 
+/// What so many calls cost together that move so many bytes, by what one of them costs and what a byte does, in
+/// whatever unit of time these are.
+pub fn of_calls([call, byte]: [f64; 2], calls: f64, bytes: f64) -> f64 {
+    call * calls + byte * bytes
+}
+
 /// The size after one of so many bytes that was used up, where `sweet_bytes` is the best.
 pub fn grown(bytes: u64, sweet_bytes: u64) -> u64 {
     bytes.max(sweet_bytes.min(bytes.saturating_mul(2)))

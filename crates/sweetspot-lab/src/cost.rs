@@ -8,6 +8,8 @@
 //! A part is only there where the runs can tell it: its figure differs among them, and not in step
 //! with that of another part. What cannot be told is within the fixed part.
 
+use sweetspot_core::cost::of_calls;
+
 use crate::{
     schedule::Random,
     statistics::{self, Interval},
@@ -41,9 +43,10 @@ pub struct Part {
     pub interval: Interval,
 }
 
-/// The sum.
+/// The sum, as fitted: no cost of a call by itself (that is `sweetspot_core::cost::Cost`), but what the runs tell of
+/// it, with how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostModel {
+pub struct FittedCost {
     /// Seconds that every run takes.
     pub fixed: Part,
     /// Seconds a call.
@@ -55,16 +58,16 @@ pub struct CostModel {
     pub error: f64,
 }
 
-impl CostModel {
+impl FittedCost {
     /// What a run with so many calls and bytes takes.
     pub fn seconds(&self, calls: f64, bytes: f64) -> f64 {
         let byte = self.byte.map_or(0.0, |byte| byte.value);
-        self.fixed.value + self.call.value * calls + byte * bytes
+        self.fixed.value + of_calls([self.call.value, byte], calls, bytes)
     }
 }
 
 /// Fits the sum; none where the runs cannot tell what a call costs.
-pub fn fit(runs: &[Light], seed: u64) -> Option<CostModel> {
+pub fn fit(runs: &[Light], seed: u64) -> Option<FittedCost> {
     let is_usual =
         |run: &Light| run.seconds > 0.0 && run.calls.is_finite() && run.bytes.is_finite();
     let calls = |run: &Light| run.calls;
@@ -88,7 +91,7 @@ pub fn fit(runs: &[Light], seed: u64) -> Option<CostModel> {
     };
     let byte = if has_byte { Some(part(2)?) } else { None };
     let mut model =
-        CostModel { fixed: part(0)?, call: part(1)?, byte, runs: runs.len(), error: 0.0 };
+        FittedCost { fixed: part(0)?, call: part(1)?, byte, runs: runs.len(), error: 0.0 };
     let apart = |run: &Light| (1.0 - run.seconds / model.seconds(run.calls, run.bytes)).abs();
     model.error = statistics::median(&runs.iter().map(apart).collect::<Vec<_>>()).ok()?;
     Some(model)

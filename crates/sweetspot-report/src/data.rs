@@ -185,6 +185,7 @@ pub struct NullControl {
     pub smallest_effect: Option<f64>,
 }
 
+// As `sweetspot_lab::cost` fits it, which is more than a cost: how sure it is, too.
 /// What runs cost: the sum that has half of the runs above it and half below.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

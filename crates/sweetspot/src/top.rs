@@ -15,7 +15,6 @@ mod sample;
 use crate::arguments::Top;
 use crate::failure::Failure;
 use crate::print::printed;
-use cost::CallCost;
 use program::{Obstacles, Program, command_of};
 use sample::{Activity, Sample, Sampler};
 use serde::Serialize;
@@ -25,6 +24,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use sweetspot_core::cost::Cost;
 use sweetspot_report::numbers::scaled;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
@@ -82,7 +82,7 @@ struct Shown {
 /// # Errors
 /// Where standard output takes no more; but a reader who has gone away ends it.
 pub fn top(arguments: &Top) -> Result<u8, Failure> {
-    let cost = CallCost::measure();
+    let cost = cost::measure();
     let is_terminal = rustix::termios::isatty(io::stdout());
     let is_live = is_terminal && !arguments.once && !arguments.json;
     let mut obstacles = Obstacles::default();
@@ -135,7 +135,7 @@ fn size() -> (usize, usize) {
 }
 
 /// Groups by program, in the order of what a buffer would save.
-fn look(sample: Sample, cost: CallCost, obstacles: &mut Obstacles, rows_max: usize) -> Shown {
+fn look(sample: Sample, cost: Cost, obstacles: &mut Obstacles, rows_max: usize) -> Shown {
     let mut groups: HashMap<Program, Vec<Activity>> = HashMap::new();
     let worth = |activity: &Activity| activity.counts.calls as f64 >= CALLS_MIN * sample.seconds;
     for activity in sample.active.iter().filter(|activity| worth(activity)) {
@@ -165,13 +165,13 @@ fn look(sample: Sample, cost: CallCost, obstacles: &mut Obstacles, rows_max: usi
     Shown {
         schema_version: SCHEMA_VERSION,
         seconds: sample.seconds,
-        call_nanoseconds: cost.call_seconds * 1e9,
+        call_nanoseconds: f64::from(cost.call_ns),
         hidden_processes: sample.hidden,
         programs: rows,
     }
 }
 
-fn row(program: &Program, all: &[Activity], seconds: f64, cost: CallCost) -> Row {
+fn row(program: &Program, all: &[Activity], seconds: f64, cost: Cost) -> Row {
     let calls: u64 = all.iter().map(|activity| activity.counts.calls).sum();
     let bytes: u64 = all.iter().map(|activity| activity.counts.bytes).sum();
     let busiest = all.iter().max_by_key(|activity| activity.counts.calls);
@@ -184,7 +184,7 @@ fn row(program: &Program, all: &[Activity], seconds: f64, cost: CallCost) -> Row
         calls_per_second,
         average_bytes: bytes as f64 / calls as f64,
         bytes_per_second,
-        saving: cost.saving(calls_per_second, bytes_per_second),
+        saving: cost::saving(cost, calls_per_second, bytes_per_second),
         obstacle: None,
         next: None,
     }

@@ -3,7 +3,7 @@
 use crate::bench;
 use crate::tune;
 use sweetspot_core::size::BufferSize;
-use sweetspot_lab::cost::{self, CostModel, Light};
+use sweetspot_lab::cost::{self, FittedCost, Light};
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix;
 use sweetspot_lab::measure::Measurement;
@@ -359,7 +359,7 @@ fn cell_run(ran: &CellRun) -> Run {
 fn costs(session: &Session, name: &str, cells: Vec<usize>) -> Option<Cost> {
     let is_meant = |run: &&Run| run.counts && cells.contains(&run.cell);
     let lights: Vec<Light> = session.runs.iter().filter(is_meant).map(light).collect();
-    let CostModel { fixed, call, byte, runs, error } = cost::fit(&lights, session.seed)?;
+    let FittedCost { fixed, call, byte, runs, error } = cost::fit(&lights, session.seed)?;
     let part = |part: cost::Part| Part {
         value: part.value,
         low: part.interval.low,
