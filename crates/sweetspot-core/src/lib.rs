@@ -19,6 +19,7 @@ pub mod openers;
 pub mod pending;
 pub mod policy;
 pub mod shadow;
+pub mod shell;
 pub mod shown;
 pub mod size;
 pub mod stamps;

@@ -1,44 +1,12 @@
-//! How a word is typed so that the shell reads it as one.
-//!
-//! Not by the crate `shlex`: it hands on bytes that are no text, and those that control a terminal, as
-//! they are, and quotes words that need it nowhere (`if=in.dat`).
+//! Words as a shell reads them: [`sweetspot_core::shell`].
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
-use sweetspot_core::shown::is_command;
+use sweetspot_core::shell::Quoted;
 
-/// The word, in quotes where it needs them. What would control a terminal, and what is no text, stands
-/// there as an escape, which bash, zsh and ksh read: `$'...'`.
+/// The word, in quotes where it needs them.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
-    let word = word.as_ref();
-    match word.to_str() {
-        Some(text) if !text.contains(is_command) => quoted_text(text),
-        _ => escaped(word.as_bytes()),
-    }
-}
-
-fn quoted_text(text: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-fn escaped(word: &[u8]) -> String {
-    let mut typed = "$'".to_owned();
-    for &byte in word {
-        match byte {
-            b'\n' => typed.push_str("\\n"),
-            b'\'' | b'\\' => typed.extend(['\\', char::from(byte)]),
-            b' '..=b'~' => typed.push(char::from(byte)),
-            _ => {
-                let _ = write!(typed, "\\x{byte:02x}");
-            }
-        }
-    }
-    typed + "'"
+    Quoted(word.as_ref().as_bytes()).to_string()
 }
 
 /// A command and its arguments, as a shell would take them.

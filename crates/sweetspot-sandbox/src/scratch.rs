@@ -11,8 +11,10 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use sweetspot_core::shell::Quoted;
 
 /// How the names of all of them begin.
 const NAME: &str = "sweetspot-";
@@ -67,9 +69,9 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.0) {
-            let folder = shown(&self.0);
+            let (folder, typed) = (shown(&self.0), Quoted(self.0.as_os_str().as_bytes()));
             // The answer of the verb stands; a stderr that is closed or full is no reason to fail.
-            let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}");
+            let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {typed}");
             let _ = writeln!(io::stderr(), "{said}");
         }
     }

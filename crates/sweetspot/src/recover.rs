@@ -79,7 +79,7 @@ pub fn run(arguments: &Recover) -> Result<u8, Failure> {
                 let is_left = matches!(candidate, Candidate::Found(_)) && mode != Mode::Discard;
                 describe(&mut text, ledger, &pieces);
                 if is_left && !pieces.is_empty() {
-                    let ledger = shown(ledger);
+                    let ledger = quoted(ledger);
                     let _ = writeln!(text, "  {NOT_NOTED}: it could overwrite any of your files");
                     let _ =
                         writeln!(text, "  to write it: sweetspot recover --unverified {ledger}");
@@ -211,7 +211,7 @@ fn advice(error: &Error) -> String {
         ErrorKind::Elsewhere | ErrorKind::OtherVersion => {
             format!(
                 "to throw away what is in it: sweetspot recover --discard {}",
-                shown(&error.target)
+                quoted(&error.target)
             )
         }
         _ => "to list all your ledgers that need it: sweetspot recover --list".to_owned(),
@@ -293,7 +293,7 @@ fn warning(ledger: &Path, piece: &Piece) -> Option<String> {
         Fate::Stuck(_) => Some(format!(
             "sweetspot: from a killed program: {}; try: sweetspot recover {}",
             line(piece),
-            shown(ledger)
+            quoted(ledger)
         )),
         Fate::CanBeWritten | Fate::WouldBeSaved | Fate::Written | Fate::Discarded => None,
     }

@@ -14,7 +14,7 @@ use sweetspot_core::shown::Shown;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
-use sweetspot_report::shown::shown;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::summary::NOTHING;
 
 /// How long to wait for the guard to finish what a killed program left.
@@ -270,7 +270,7 @@ fn unfinished(learned: &guarded::Summary, ledger: &Path, is_pending: bool) -> Ve
     if is_pending {
         notes.push(format!(
             "some bytes are still pending; finish them with: sweetspot recover {}",
-            shown(ledger)
+            quoted(ledger)
         ));
     }
     if learned.saved > 0 {
@@ -285,7 +285,7 @@ fn unfinished(learned: &guarded::Summary, ledger: &Path, is_pending: bool) -> Ve
             "{} pieces could be neither written nor saved and stay in the ledger; when there is \
              room again, finish them with: sweetspot recover {}",
             learned.stuck,
-            shown(ledger)
+            quoted(ledger)
         ));
     }
     notes

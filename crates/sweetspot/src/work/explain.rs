@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use std::io;
 use sweetspot_io::{Error, ErrorKind};
+use sweetspot_report::shell::quoted;
 
 /// Exit status of `compare` where the files differ, as `cmp` has it.
 pub const STATUS_DIFFERENT: u8 = 1;
@@ -50,13 +51,14 @@ pub fn cannot(operation: &str, target: &str, kind: &ErrorKind) -> Failure {
 }
 
 fn after(cause: &io::Error, target: &str) -> String {
+    let typed = quoted(target);
     match cause.kind() {
-        io::ErrorKind::NotFound => format!("is it there? ls -ld {target:?}"),
-        io::ErrorKind::PermissionDenied => format!("who may? ls -ld {target:?}"),
+        io::ErrorKind::NotFound => format!("is it there? ls -ld {typed}"),
+        io::ErrorKind::PermissionDenied => format!("who may? ls -ld {typed}"),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "make room, or name another place; see: df -h .".to_string()
         }
-        io::ErrorKind::IsADirectory => format!("name a file in it: ls {target:?}"),
-        _ => format!("look at it: stat {target:?}"),
+        io::ErrorKind::IsADirectory => format!("name a file in it: ls {typed}"),
+        _ => format!("look at it: stat {typed}"),
     }
 }
