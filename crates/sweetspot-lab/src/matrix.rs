@@ -60,7 +60,7 @@ impl Compared {
     fn of(self, observed: &Observed) -> f64 {
         match self {
             Compared::Figure => observed.figure,
-            Compared::PeakMemory => observed.measurement.peak_memory_bytes as f64,
+            Compared::PeakMemory => observed.measurement.usage.peak_memory_bytes as f64,
         }
     }
 }

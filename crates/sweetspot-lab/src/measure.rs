@@ -20,6 +20,7 @@
 //!
 //! Deliberately not here: repetitions, and what is done with the output (`paired`, `output`).
 
+pub use crate::sys::Usage;
 use crate::{Error, sys};
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -136,18 +137,9 @@ impl Job {
 pub struct Measurement {
     /// From before its start to after its end.
     pub wall: Duration,
-    /// Processor time in user mode, of the process and of those that it waited for.
-    pub user: Duration,
-    /// Processor time in the kernel, likewise.
-    pub system: Duration,
-    /// The largest resident set of one process, in bytes; at least that of the launcher.
-    pub peak_memory_bytes: u64,
-    /// Page faults that needed no device, and those that did.
-    pub minor_faults: u64,
-    pub major_faults: u64,
-    /// Switches because it waited, and because its time was up or another was preferred.
-    pub voluntary_switches: u64,
-    pub involuntary_switches: u64,
+    /// What the kernel says that it used.
+    #[serde(flatten)]
+    pub usage: Usage,
     /// What it and those it waited for read and wrote.
     pub transfers: Transfers,
     /// What the machine did besides: the cause of a slow run, not a reason to drop it.
@@ -176,7 +168,7 @@ impl Measurement {
 
     /// Processor time in seconds, of the process and of those that it waited for.
     pub fn processor_seconds(&self) -> f64 {
-        (self.user + self.system).as_secs_f64()
+        (self.usage.user + self.usage.system).as_secs_f64()
     }
 }
 
@@ -187,13 +179,7 @@ impl Measurement {
         use std::os::unix::process::ExitStatusExt;
         Measurement {
             wall: Duration::from_millis(5),
-            user: Duration::ZERO,
-            system: Duration::ZERO,
-            peak_memory_bytes: 1 << 20,
-            minor_faults: 0,
-            major_faults: 0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
+            usage: Usage { peak_memory_bytes: 1 << 20, ..Usage::default() },
             transfers: Transfers::default(),
             disturbance: Disturbance::default(),
             status: ExitStatus::from_raw(0),
@@ -377,13 +363,7 @@ fn supervise(job: &Job, parent: &OwnedFd) -> LauncherReport {
         (Err(error), _) | (_, Err(error)) => LauncherReport::NotWaited(number(&error)),
         (Ok(true), Ok((status, usage))) => LauncherReport::Measured(Box::new(Measurement {
             wall,
-            user: usage.user,
-            system: usage.system,
-            peak_memory_bytes: usage.peak_memory_bytes,
-            minor_faults: usage.minor_faults,
-            major_faults: usage.major_faults,
-            voluntary_switches: usage.voluntary_switches,
-            involuntary_switches: usage.involuntary_switches,
+            usage,
             transfers,
             disturbance: Disturbance::so_far().minus(machine),
             status,

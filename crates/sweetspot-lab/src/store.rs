@@ -12,7 +12,7 @@ mod cells;
 mod read;
 
 pub use cells::{CellRun, Distribution, Ended, Observed};
-pub use read::{Kept, Ran, whole_rounds};
+pub use read::{Kept, whole_rounds};
 
 use crate::{
     Error,
@@ -71,9 +71,9 @@ pub struct StoredSession {
     pub circumstances: String,
 }
 
-/// One run, and where it stands in its round.
+/// One run of a search, and where it stands in its round.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub struct Run {
     /// The round, counted from 0.
     pub round: usize,
     /// The place in the round, and how many runs that has.
@@ -84,7 +84,7 @@ pub struct Run<'a> {
     /// The figure that decides.
     pub figure: f64,
     /// Everything else.
-    pub measurement: &'a Measurement,
+    pub measurement: Measurement,
 }
 
 impl Store {
@@ -226,7 +226,7 @@ impl Store {
         let insert = "INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
         let phase = json(&run.phase).map(|text| text.trim_matches('"').to_owned());
         let (phase, measurement) = phase
-            .and_then(|phase| Ok((phase, json(run.measurement)?)))
+            .and_then(|phase| Ok((phase, json(&run.measurement)?)))
             .map_err(Error::system("write", &self.path))?;
         let values = params![
             session.id,
@@ -297,7 +297,7 @@ mod tests {
             phase: Phase::Scout,
             setting: place + 1,
             figure: round as f64 + 0.5,
-            measurement: &measurement,
+            measurement,
         };
         store.add(session, &run)
     }

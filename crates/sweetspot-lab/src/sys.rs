@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io,
@@ -16,12 +17,13 @@ use std::{
 };
 
 /// What the kernel says about a child that has ended.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time in user mode, of the child and of what it waited for.
     pub user: Duration,
     /// Processor time in the kernel, likewise.
     pub system: Duration,
-    /// The largest resident set of any one process of these, in bytes.
+    /// The largest resident set of any one process of these, in bytes; at least that of the launcher.
     pub peak_memory_bytes: u64,
     /// Page faults that needed no device, and those that did.
     pub minor_faults: u64,

@@ -256,11 +256,11 @@ impl Findings<'_> {
             },
             reference: plan.reference(cell).map(|reference| plan.called(reference)),
             effect: self.matrix.effect_of(cell)?,
-            peak_memory_bytes: median(&|o| o.measurement.peak_memory_bytes as f64)
+            peak_memory_bytes: median(&|o| o.measurement.usage.peak_memory_bytes as f64)
                 .map(|m| m as u64),
             ranks: observed.iter().map(|observed| observed.ranks).max().unwrap_or_default(),
             processors: median(&|o| {
-                let busy = o.measurement.user + o.measurement.system;
+                let busy = o.measurement.usage.user + o.measurement.usage.system;
                 busy.as_secs_f64() / o.measurement.wall.as_secs_f64()
             }),
             output_bytes: median(&|o| o.output_bytes as f64).map(|bytes| bytes as u64),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    measure::Measurement,
+    measure::{Measurement, Usage},
     schedule::Random,
     store::{CellRun, Ended, Observed},
 };
@@ -35,7 +35,7 @@ fn plan() -> Plan {
 fn observed(figure: f64, memory: u64) -> Ended {
     let measurement = Measurement {
         wall: Duration::from_secs_f64(figure),
-        peak_memory_bytes: memory,
+        usage: Usage { peak_memory_bytes: memory, ..Usage::default() },
         ..Measurement::of_nothing()
     };
     Ended::Measured(Box::new(Observed {

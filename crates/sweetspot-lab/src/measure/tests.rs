@@ -27,22 +27,22 @@ fn time_and_status_are_those_of_the_process() {
 fn processor_time_is_told_apart_from_sleep() {
     let idle = run(&shell("sleep 0.3")).unwrap();
     let busy = run(&shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")).unwrap();
-    assert!(idle.user + idle.system < Duration::from_millis(150), "{idle:?}");
-    assert!(busy.user > idle.user, "{busy:?} {idle:?}");
+    assert!(idle.usage.user + idle.usage.system < Duration::from_millis(150), "{idle:?}");
+    assert!(busy.usage.user > idle.usage.user, "{busy:?} {idle:?}");
 }
 
 #[test]
 fn peak_memory_is_seen() {
     // dd takes a buffer of this size and fills it.
     let large = run(&shell("dd if=/dev/zero of=/dev/null bs=64M count=1 2>&-")).unwrap();
-    assert!(large.peak_memory_bytes >= 64 << 20, "{large:?}");
+    assert!(large.usage.peak_memory_bytes >= 64 << 20, "{large:?}");
 }
 
 #[test]
 fn memory_of_the_measuring_process_is_not_the_commands() {
     let large = vec![1_u8; 256 << 20];
     let found = run(&shell("true")).unwrap();
-    assert!(found.peak_memory_bytes < 64 << 20, "{found:?}");
+    assert!(found.usage.peak_memory_bytes < 64 << 20, "{found:?}");
     assert_eq!(std::hint::black_box(large)[1000], 1);
 }
 

@@ -3,8 +3,8 @@
 //! Invariant: everything that is read through one such store is of one instant, and nothing of the
 //! file is changed: not even one of an older layout is brought up to date.
 
-use super::{Store, StoredSession, VERSION, failed, is_file_or_new, unknown};
-use crate::{Error, measure::Measurement, search::Phase, search::Round};
+use super::{Run, Store, StoredSession, VERSION, failed, is_file_or_new, unknown};
+use crate::{Error, search::Round};
 use rusqlite::{Connection, OpenFlags};
 use std::{io, path::Path, time::Duration};
 
@@ -20,18 +20,6 @@ pub struct Kept {
     pub result: Option<String>,
     /// Its runs so far.
     pub runs: usize,
-}
-
-/// A run of a search, and where it stands.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    pub round: usize,
-    pub place: usize,
-    pub runs_of_round: usize,
-    pub phase: Phase,
-    pub setting: usize,
-    pub figure: f64,
-    pub measurement: Measurement,
 }
 
 impl Store {
@@ -104,8 +92,8 @@ impl Store {
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn ran(&self, session: &StoredSession) -> Result<Vec<Ran>, Error> {
-        let read = || -> rusqlite::Result<Vec<Result<Ran, serde_json::Error>>> {
+    pub fn ran(&self, session: &StoredSession) -> Result<Vec<Run>, Error> {
+        let read = || -> rusqlite::Result<Vec<Result<Run, serde_json::Error>>> {
             let all = "SELECT round, place, runs_of_round, phase, setting, figure, measurement
                        FROM run WHERE session = ? ORDER BY round, place";
             let mut statement = self.connection.prepare(all)?;
@@ -115,22 +103,22 @@ impl Store {
                 let (setting, figure) = (row.get(4)?, row.get(5)?);
                 Ok(serde_json::from_value(phase.into()).and_then(|phase| {
                     let measurement = serde_json::from_str(&measurement)?;
-                    Ok(Ran { round, place, runs_of_round, phase, setting, figure, measurement })
+                    Ok(Run { round, place, runs_of_round, phase, setting, figure, measurement })
                 }))
             })?;
             rows.collect()
         };
         let all = read().map_err(failed("read", &self.path))?;
-        let whole: Result<Vec<Ran>, serde_json::Error> = all.into_iter().collect();
+        let whole: Result<Vec<Run>, serde_json::Error> = all.into_iter().collect();
         whole.map_err(|error| Error::system("read", &self.path)(error.into()))
     }
 }
 
 /// The rounds of which all runs are there: the only ones that a search may be asked about.
-pub fn whole_rounds(runs: &[Ran]) -> Vec<Round> {
+pub fn whole_rounds(runs: &[Run]) -> Vec<Round> {
     let rounds = runs.chunk_by(|one, next| one.round == next.round);
     let whole = rounds.filter(|round| round.len() == round[0].runs_of_round);
-    let round = |runs: &[Ran]| {
+    let round = |runs: &[Run]| {
         let measured: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
         let figures = runs.iter().map(|run| run.figure).collect();
         Round { figures, ..Round::measured(runs[0].phase, &measured) }
@@ -166,7 +154,6 @@ mod tests {
         let measurement = Measurement::of_nothing();
         let (phase, figure) = (Phase::Scout, 0.5);
         let (runs_of_round, setting) = (2, place);
-        let measurement = &measurement;
         let run = Run { round, place, runs_of_round, phase, setting, figure, measurement };
         store.add(session, &run).unwrap();
     }

@@ -316,23 +316,23 @@ fn null_control(report: &BenchReport, found: &matrix::NullControl) -> NullContro
 }
 
 fn run(measurement: &Measurement, (round, place, cell): (usize, usize, usize)) -> Run {
-    let transfers = &measurement.transfers;
+    let Measurement { usage, transfers, .. } = measurement;
     Run {
         round,
         place,
         cell,
         wall_seconds: measurement.wall.as_secs_f64(),
-        user_seconds: measurement.user.as_secs_f64(),
-        system_seconds: measurement.system.as_secs_f64(),
-        peak_memory_bytes: measurement.peak_memory_bytes,
+        user_seconds: usage.user.as_secs_f64(),
+        system_seconds: usage.system.as_secs_f64(),
+        peak_memory_bytes: usage.peak_memory_bytes,
         read_calls: transfers.read_calls,
         write_calls: transfers.write_calls,
         read_bytes: transfers.read_bytes,
         written_bytes: transfers.written_bytes,
-        minor_faults: measurement.minor_faults,
-        major_faults: measurement.major_faults,
-        voluntary_switches: measurement.voluntary_switches,
-        involuntary_switches: measurement.involuntary_switches,
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        voluntary_switches: usage.voluntary_switches,
+        involuntary_switches: usage.involuntary_switches,
         disturbed: measurement.is_disturbed(),
         ..Run::default()
     }

@@ -350,7 +350,7 @@ impl Findings<'_> {
                 None => None,
             };
             let peaks = self.measurements.iter().filter(|(ran, _)| *ran == setting);
-            let peaks: Vec<f64> = peaks.map(|(_, m)| m.peak_memory_bytes as f64).collect();
+            let peaks: Vec<f64> = peaks.map(|(_, m)| m.usage.peak_memory_bytes as f64).collect();
             let is_base = self.base() == Some(setting);
             let interval = ratio.and_then(|ratio| ratio.interval).filter(|_| !is_base);
             rows.push(Row {

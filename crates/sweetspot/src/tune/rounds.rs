@@ -125,7 +125,7 @@ impl<'a> Bench<'a> {
                     phase,
                     setting: *setting,
                     figure: measurement.wall.as_secs_f64(),
-                    measurement: &measurement,
+                    measurement,
                 };
                 self.store.add(&self.session, &run).map_err(lab)?;
                 self.bar.inc(1);

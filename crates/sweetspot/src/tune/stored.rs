@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::search::{Plan, Round};
-use sweetspot_lab::store::{self, Kept, Ran, Store};
+use sweetspot_lab::store::{self, Kept, Run, Store};
 use sweetspot_report::shown::shown;
 
 /// What was asked for; `rounds` writes it.
@@ -48,7 +48,7 @@ pub struct Stored {
     pub sizes: Ladder,
     pub plan: Plan,
     /// All runs, also those of a round that is not whole.
-    pub runs: Vec<Ran>,
+    pub runs: Vec<Run>,
     /// The whole rounds.
     pub rounds: Vec<Round>,
     pub report: TuneReport,

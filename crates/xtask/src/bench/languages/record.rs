@@ -107,7 +107,8 @@ impl Finding {
     /// The median of the peak memory of a cell's runs, in megabytes.
     fn memory(&self, cell: usize) -> String {
         let runs = self.runs.iter().filter(|(number, _)| *number == cell);
-        let peaks: Vec<f64> = runs.map(|(_, run)| run.peak_memory_bytes as f64 / 1e6).collect();
+        let peaks: Vec<f64> =
+            runs.map(|(_, run)| run.usage.peak_memory_bytes as f64 / 1e6).collect();
         statistics::median(&peaks).map_or_else(|_| "?".to_owned(), |median| format!("{median:.1}"))
     }
 
