@@ -74,6 +74,15 @@ pub enum Refused {
     NoScratch(String),
 }
 
+impl std::fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::NotHere(cause) => write!(formatter, "a sandbox is not possible here: {cause}"),
+            Refused::NoScratch(cause) => formatter.write_str(cause),
+        }
+    }
+}
+
 /// The place, with all that its runs left; removed when dropped.
 pub struct Sandbox {
     isolation: Isolation,
@@ -291,9 +300,15 @@ impl Sandbox {
         Ok(changes)
     }
 
-    /// Whether the disk on which the runs write is full.
-    pub fn is_full(&self) -> bool {
-        self.free_bytes().is_some_and(|free| free < FREE_BYTES_MIN)
+    /// Why a run means nothing: the disk on which it wrote is full.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn has_room(&self) -> Result<(), String> {
+        let is_full = self.free_bytes().is_some_and(|free| free < FREE_BYTES_MIN);
+        let scratch = shown(self.scratch.path());
+        let full = || format!("{scratch}: the disk is full, so this run's result means nothing");
+        if is_full { Err(full()) } else { Ok(()) }
     }
 
     /// Bytes that are free for what the runs write.

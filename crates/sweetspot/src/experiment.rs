@@ -2,6 +2,7 @@
 //! experiment are said.
 
 use crate::failure::Failure;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use sweetspot_core::environment as names;
 use sweetspot_lab::environment::Environment;
+use sweetspot_lab::store::Kept;
 use sweetspot_report::shown::shown;
 
 /// How much of a failed program's error output is shown, in bytes.
@@ -19,6 +21,33 @@ pub const NOT_PASSED_ON: [&str; 4] = [names::BUFFER, names::SWITCH, names::LEDGE
 /// An error of the experiment, in words for the user who typed the command.
 pub fn lab(error: sweetspot_lab::Error) -> Failure {
     Failure::own(error.to_string())
+}
+
+/// Why a session that is kept does not go on: what has changed.
+pub fn cannot_go_on(what: &str) -> Failure {
+    Failure::own(format!("the session cannot go on: {what} has changed since it began"))
+        .next("begin a new one: the same command without --resume")
+}
+
+/// What a text of a session says, where it is of that form.
+pub fn understood<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}
+
+/// How to refuse a session that is kept in a file, what was asked for, and what only the session itself knew.
+///
+/// # Errors
+/// What was asked for is not understood.
+pub fn begin_to_read<Subject: DeserializeOwned, Said: DeserializeOwned + Default>(
+    kept: &Kept,
+    path: &Path,
+) -> Result<(impl Fn(String) -> Failure, Subject, Said), Failure> {
+    let (path, number) = (shown(path), kept.number);
+    let unknown = move |what: String| Failure::own(format!("{path}: session {number}: {what}"));
+    let subject = serde_json::from_str(&kept.session.subject);
+    let subject = subject.map_err(|error| unknown(error.to_string()))?;
+    let said = kept.result.as_deref().and_then(understood).unwrap_or_default();
+    Ok((unknown, subject, said))
 }
 
 /// The end of what a program said, in the form in which it is added to a message.

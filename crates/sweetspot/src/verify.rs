@@ -169,7 +169,7 @@ fn check_environment() -> Result<(), Failure> {
         && !matches!(parse(value.as_encoded_bytes()), Parsed::Size(_))
     {
         let (name, value) = (names::BUFFER, shown(&value));
-        return Err(Failure::own(format!("{name}: '{value}' is not a size (such as 64K or auto)"))
+        return Err(Failure::own(format!("{name}: '{value}' {}", buffer::NO_SIZE))
             .next(format!("try: env -u {name} sweetspot verify ...")));
     }
     Ok(())

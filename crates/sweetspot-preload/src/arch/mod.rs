@@ -56,6 +56,35 @@ pub use aarch64::*;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::*;
 
+/// Calls that only older machines have; on others, numbers that no call has.
+pub mod old {
+    use core::ffi::c_long;
+    /// No call; an argument that stands for none.
+    pub const NONE: c_long = -1;
+    macro_rules! calls {
+        ($($name:ident $call:ident $none:literal;)*) => {$(
+            #[cfg(target_arch = "x86_64")]
+            pub const $name: c_long = libc::$call;
+            #[cfg(not(target_arch = "x86_64"))]
+            pub const $name: c_long = $none;
+        )*};
+    }
+    calls! {
+        VFORK SYS_vfork -2;
+        FORK SYS_fork -3;
+        OPEN SYS_open -4;
+        CREAT SYS_creat -5;
+        DUP2 SYS_dup2 -6;
+        PIPE SYS_pipe -7;
+        CHMOD SYS_chmod -8;
+        CHOWN SYS_chown -9;
+        LCHOWN SYS_lchown -10;
+        UTIME SYS_utime -11;
+        UTIMES SYS_utimes -12;
+        FUTIMESAT SYS_futimesat -13;
+    }
+}
+
 // What the compiler calls to copy, move, fill and compare memory, and to find the end of a string: ours, as
 // each of libc's would have to be looked up, and chosen by what the processor can, at each start. None of
 // these copies is long or frequent; those of reads and writes are `copy`'s. The names are hidden: nobody

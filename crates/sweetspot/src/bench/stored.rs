@@ -3,7 +3,7 @@
 use super::change;
 use super::published;
 use super::session::{Begun, Subject};
-use crate::experiment::lab;
+use crate::experiment::{begin_to_read, lab, understood};
 use crate::failure::Failure;
 use serde::Deserialize;
 use std::path::Path;
@@ -13,7 +13,6 @@ use sweetspot_lab::plan::Plan;
 use sweetspot_lab::store::{CellRun, Kept, Store};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::bench::{BenchReport, Findings};
-use sweetspot_report::shown::shown;
 
 /// What only the session itself knew.
 #[derive(Default, Deserialize)]
@@ -31,7 +30,7 @@ pub struct Stored {
 
 /// Whether the session is one of `bench`.
 pub fn is_one(kept: &Kept) -> bool {
-    serde_json::from_str::<Subject>(&kept.session.subject).is_ok()
+    understood::<Subject>(&kept.session.subject).is_some()
 }
 
 /// Reads a session, and says what its runs so far show.
@@ -39,11 +38,8 @@ pub fn is_one(kept: &Kept) -> bool {
 /// # Errors
 /// Where it cannot be read, or is not understood.
 pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
-    let unknown =
-        |what: String| Failure::own(format!("{}: session {}: {what}", shown(path), kept.number));
-    let form = |error: serde_json::Error| unknown(error.to_string());
-    let subject: Subject = serde_json::from_str(&kept.session.subject).map_err(form)?;
-    let begun: Option<Begun> = serde_json::from_str(&kept.session.circumstances).ok();
+    let (unknown, subject, said) = begin_to_read::<Subject, Said>(kept, path)?;
+    let begun: Option<Begun> = understood(&kept.session.circumstances);
     let Some(begun) = begun.filter(|begun| !begun.text.is_empty()) else {
         return Err(unknown("an older sweetspot made it, which did not keep the plan".to_owned())
             .next("measure again: sweetspot bench PLAN"));
@@ -58,8 +54,6 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
         return Err(unknown("its runs are of another plan".to_owned()));
     }
     let environment: Option<Environment> = serde_json::from_value(begun.environment).ok();
-    let said = kept.result.as_ref().and_then(|result| serde_json::from_str(result).ok());
-    let Said { notes } = said.unwrap_or_default();
     let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.program).collect();
     let report = Findings {
         matrix: Matrix {
@@ -71,7 +65,7 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
         stopped: None,
         published: &published::kept(&plan, begun.published.as_deref())?,
         skipped: &skipped,
-        notes: &notes,
+        notes: &said.notes,
         environment: environment.as_ref(),
         store: path,
     }

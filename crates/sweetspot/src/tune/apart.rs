@@ -15,7 +15,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_report::shown::shown;
-use sweetspot_sandbox::{End, Isolation, Kept, Ran, Refused, Sandbox, Wanted};
+use sweetspot_sandbox::{End, Isolation, Kept, Ran, Sandbox, Wanted};
 
 /// What an overlay does to the figures, for the report.
 const SAID: &str = "each run was in a sandbox of overlays, from the same files, and what it wrote was \
@@ -46,13 +46,8 @@ impl Apart {
             costs: home::costs(),
         })
         .map_err(|refused| {
-            match refused {
-                Refused::NotHere(cause) => {
-                    Failure::own(format!("a sandbox is not possible here: {cause}"))
-                }
-                Refused::NoScratch(cause) => Failure::own(cause),
-            }
-            .next("nothing was run; tune in place, without --sandbox, and with --prepare CMD")
+            Failure::own(refused.to_string())
+                .next("nothing was run; tune in place, without --sandbox, and with --prepare CMD")
         })?;
         Ok(Apart { sandbox, run: 0, last: Outputs::default() })
     }
@@ -103,13 +98,9 @@ impl Apart {
     /// # Errors
     /// Where it did not start, or what it left cannot be looked at.
     pub fn end(&mut self, measurement: &mut Measurement) -> Result<(), Failure> {
-        if self.sandbox.is_full() {
-            return Err(Failure::own(format!(
-                "{}: the disk is full, so this run's result means nothing",
-                shown(self.sandbox.scratch())
-            ))
-            .next("name a folder on a larger one: TMPDIR=DIR sweetspot tune ..."));
-        }
+        self.sandbox.has_room().map_err(|full| {
+            Failure::own(full).next("name a folder on a larger one: TMPDIR=DIR sweetspot tune ...")
+        })?;
         let ran = self.sandbox.ran(self.run).map_err(Failure::own)?;
         measurement.wall = Duration::from_secs_f64(ran.seconds);
         measurement.status = ExitStatus::from_raw(match ran.end {

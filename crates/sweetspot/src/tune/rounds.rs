@@ -1,7 +1,7 @@
 //! The rounds of one session: what runs next, that each run is kept, and when to stop.
 
 use crate::arguments::Tune;
-use crate::experiment::{Circumstances, lab, seed_by_lot};
+use crate::experiment::{Circumstances, cannot_go_on, lab, seed_by_lot};
 use crate::failure::Failure;
 use crate::home;
 use crate::tune::report::{Findings, Found, Stopped, TuneReport};
@@ -68,10 +68,7 @@ impl<'a> Bench<'a> {
                 let seed = &mut now.circumstances.seed;
                 *seed = then.map_or(*seed, |then| then.seed);
                 if let Some(what) = what {
-                    return Err(Failure::own(format!(
-                        "the session cannot go on: {what} has changed since it began"
-                    ))
-                    .next("begin a new one: the same command without --resume"));
+                    return Err(cannot_go_on(&what));
                 }
                 rounds = stored;
                 session

@@ -3,6 +3,7 @@
 use super::report::{Findings, Found, TuneReport};
 use super::rounds::Begun;
 use super::{CURVE_ROUNDS, lab};
+use crate::experiment::{begin_to_read, understood};
 use crate::failure::Failure;
 use crate::ladder::{self, Ladder};
 use serde::Deserialize;
@@ -10,7 +11,6 @@ use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::search::{Plan, Round};
 use sweetspot_lab::store::{self, Kept, Run, Store};
-use sweetspot_report::shown::shown;
 
 /// What was asked for; `rounds` writes it.
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ pub struct Stored {
 
 /// Whether the session is one of `tune`.
 pub fn is_one(kept: &Kept) -> bool {
-    serde_json::from_str::<Subject>(&kept.session.subject).is_ok()
+    understood::<Subject>(&kept.session.subject).is_some()
 }
 
 /// Reads a session, and says what its runs so far show.
@@ -65,11 +65,9 @@ pub fn is_one(kept: &Kept) -> bool {
 /// # Errors
 /// Where it cannot be read, or is not understood.
 pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
-    let unknown =
-        |what: String| Failure::own(format!("{}: session {}: {what}", shown(path), kept.number));
-    let form = |error: serde_json::Error| unknown(error.to_string());
-    let subject: Subject = serde_json::from_str(&kept.session.subject).map_err(form)?;
-    let begun: Begun = serde_json::from_str(&kept.session.circumstances).map_err(form)?;
+    let (unknown, subject, said) = begin_to_read::<Subject, Said>(kept, path)?;
+    let begun: Begun = serde_json::from_str(&kept.session.circumstances)
+        .map_err(|error| unknown(error.to_string()))?;
     // The first setting is no buffering, the last is automatic.
     let sizes = match subject.sizes.as_slice() {
         [_, first, .., last, _] => ladder::ladder(&format!("{first}..{last}")).map_err(unknown)?,
@@ -84,8 +82,6 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
     };
     let runs = store.ran(&kept.session).map_err(lab)?;
     let rounds = store::whole_rounds(&runs);
-    let said = kept.result.as_ref().and_then(|result| serde_json::from_str(result).ok());
-    let Said { checked, notes } = said.unwrap_or_default();
     let measurements: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
     let report = Findings {
         sizes: &sizes,
@@ -94,8 +90,8 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
         rounds: &rounds,
         measurements: &measurements,
         runs: runs.len(),
-        checked,
-        notes,
+        checked: said.checked,
+        notes: said.notes,
         found: Found::after(subject.smallest, &plan, &rounds).map_err(lab)?,
         stopped: None,
     }

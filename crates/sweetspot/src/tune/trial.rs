@@ -22,12 +22,15 @@ use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{OFF, Setting};
 use sweetspot_report::numbers::{spoken, typed};
 use sweetspot_report::profile::data::Profile;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::Scratch;
 
 /// How names of the folders begin that take what the command says.
 const SCRATCH_PREFIX: &str = "sweetspot-tune-";
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
+/// What to do where runs begin with something else.
+const BRING_BACK: &str = "bring it back before each run: --prepare 'cp saved.dat input.dat'";
 /// No run takes longer.
 const RUN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -139,7 +142,8 @@ impl<'a> Trial<'a> {
                 self.name()
             ))
             .next(format!(
-                "restore it first, and before each run: --prepare 'cp saved.dat {shown}'"
+                "restore it first, and before each run: --prepare {}",
+                quoted(format!("cp saved.dat {}", quoted(path)))
             )));
         }
         self.check_outputs("with buffered reads")?;
@@ -224,7 +228,7 @@ impl<'a> Trial<'a> {
                 self.name(),
                 shown(gone)
             ))
-            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
+            .next(BRING_BACK));
         }
         self.expected = self.outputs()?;
         Ok(First { seconds: measurement.wall.as_secs_f64(), contents: before.contents })

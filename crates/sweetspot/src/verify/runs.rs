@@ -101,13 +101,9 @@ impl<'a> Runs<'a> {
         drop(command);
         self.wait(child)?;
         // Before the report is read: it lies on the same disk.
-        if self.sandbox.is_full() {
-            return Err(Failure::own(format!(
-                "{}: the disk is full, so this run's result means nothing",
-                shown(self.sandbox.scratch())
-            ))
-            .next("name a folder on a larger one: --dir DIR"));
-        }
+        self.sandbox
+            .has_room()
+            .map_err(|full| Failure::own(full).next("name a folder on a larger one: --dir DIR"))?;
         let ran = self.sandbox.ran(number).map_err(Failure::own)?;
         let (changes, elsewhere) = self.changes(number, &ran, before)?;
         let content = |path: PathBuf| -> Result<Content, Failure> {
@@ -333,16 +329,13 @@ fn cannot_keep(error: io::Error) -> Failure {
 }
 
 fn refused(cause: &Refused) -> Failure {
-    match cause {
-        Refused::NotHere(cause) => Failure::own(format!("a sandbox is not possible here: {cause}"))
-            .next(
-                "nothing was run; to run in place: --prepare CMD (sets everything back before each \
-                 run) or --in-place",
-            ),
-        Refused::NoScratch(cause) => {
-            Failure::own(cause.clone()).next("name another folder: --dir DIR")
+    Failure::own(cause.to_string()).next(match cause {
+        Refused::NotHere(_) => {
+            "nothing was run; to run in place: --prepare CMD (sets everything back before each \
+             run) or --in-place"
         }
-    }
+        Refused::NoScratch(_) => "name another folder: --dir DIR",
+    })
 }
 
 fn seconds_now() -> u64 {

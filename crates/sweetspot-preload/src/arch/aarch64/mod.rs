@@ -43,25 +43,6 @@ pub struct OwnPage<T>(pub T);
 /// by address.
 pub const USER_END: usize = 1 << 48;
 
-/// Calls that only older machines have: numbers that no call has.
-pub mod old {
-    use core::ffi::c_long;
-    /// No call; an argument that stands for none.
-    pub const NONE: c_long = -1;
-    pub const VFORK: c_long = -2;
-    pub const FORK: c_long = -3;
-    pub const OPEN: c_long = -4;
-    pub const CREAT: c_long = -5;
-    pub const DUP2: c_long = -6;
-    pub const PIPE: c_long = -7;
-    pub const CHMOD: c_long = -8;
-    pub const CHOWN: c_long = -9;
-    pub const LCHOWN: c_long = -10;
-    pub const UTIME: c_long = -11;
-    pub const UTIMES: c_long = -12;
-    pub const FUTIMESAT: c_long = -13;
-}
-
 /// Makes a system call with up to six arguments.
 ///
 /// # Safety

@@ -42,25 +42,6 @@ pub struct OwnPage<T>(pub T);
 /// address.
 pub const USER_END: usize = 1 << 47;
 
-/// Calls that only the older machine has.
-pub mod old {
-    use core::ffi::c_long;
-    /// No call; an argument that stands for none.
-    pub const NONE: c_long = -1;
-    pub const VFORK: c_long = libc::SYS_vfork;
-    pub const FORK: c_long = libc::SYS_fork;
-    pub const OPEN: c_long = libc::SYS_open;
-    pub const CREAT: c_long = libc::SYS_creat;
-    pub const DUP2: c_long = libc::SYS_dup2;
-    pub const PIPE: c_long = libc::SYS_pipe;
-    pub const CHMOD: c_long = libc::SYS_chmod;
-    pub const CHOWN: c_long = libc::SYS_chown;
-    pub const LCHOWN: c_long = libc::SYS_lchown;
-    pub const UTIME: c_long = libc::SYS_utime;
-    pub const UTIMES: c_long = libc::SYS_utimes;
-    pub const FUTIMESAT: c_long = libc::SYS_futimesat;
-}
-
 /// Makes a system call with up to six arguments.
 ///
 /// # Safety

@@ -4,7 +4,7 @@ use crate::arguments::Bench;
 use crate::bench::programs::{self, plan_hash};
 use crate::bench::published;
 use crate::bench::session::Prepared;
-use crate::experiment::{Circumstances, lab, seed_by_lot};
+use crate::experiment::{Circumstances, cannot_go_on, lab, seed_by_lot};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -76,15 +76,11 @@ pub(super) fn may_go_on(
     arguments: &Bench,
     notes: &mut Vec<String>,
 ) -> Result<Circumstances, Failure> {
-    let cannot = |what: &str| {
-        Failure::own(format!("the session cannot go on: {what} since it began"))
-            .next("begin a new one: the same command without --resume")
-    };
     let Ok(then) = serde_json::from_str::<Begun>(&stored.circumstances) else {
-        return Err(cannot("the form of stored sessions has changed"));
+        return Err(cannot_go_on("the form of stored sessions"));
     };
     if then.plan != now.plan {
-        return Err(cannot("the plan has changed"));
+        return Err(cannot_go_on("the plan"));
     }
     let changed = then.circumstances.changed(&now.circumstances);
     let is_other = then.sources != now.sources;
@@ -97,7 +93,7 @@ pub(super) fn may_go_on(
             notes.push(format!("{what} has changed since this session began"));
             Ok(then.circumstances)
         }
-        Some(what) => Err(cannot(&format!("{what} has changed")).next(
+        Some(what) => Err(cannot_go_on(&what).next(
             "begin a new one without --resume, or mix the runs all the same: --accept-changes",
         )),
     }

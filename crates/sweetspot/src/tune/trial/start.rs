@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::own;
 use crate::preload;
 use crate::tune::files::Outputs;
-use crate::tune::trial::{RUN_LIMIT, Trial, Way, standard_input};
+use crate::tune::trial::{BRING_BACK, RUN_LIMIT, Trial, Way, standard_input};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ impl Trial<'_> {
                 shown(path),
                 self.name()
             ))
-            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
+            .next(BRING_BACK));
         }
         // What was written leaves the next run alone; in a sandbox it is thrown away.
         for path in self.files.written.iter().filter(|_| self.apart.is_none()) {
@@ -204,7 +204,7 @@ impl Trial<'_> {
                     "'{}' reads {shown} and changes it, so that each run begins with something else",
                     self.name()
                 ))
-                .next("bring it back before each run: --prepare 'cp saved.dat work.dat'"));
+                .next(BRING_BACK));
             }
             self.notes.push(match again.growth(&self.expected, &path) {
                 Some(bytes) => format!(
