@@ -48,9 +48,28 @@ impl Shared {
 
     /// One more byte, as the program's append: under the lock, committed by a swap.
     fn append(&self) -> bool {
+        self.append_interrupted(|_| ())
+    }
+
+    /// The same with a handler that may come at each step. What it has overtaken starts again.
+    fn append_interrupted(&self, mut handler: impl FnMut(usize)) -> bool {
         let _held = self.lock.lock().unwrap();
-        let seen = pending::Word::load(&self.word);
-        pending::owner_of(seen) == Owner::Nobody && pending::Word::swap(&self.word, seen, seen + 1)
+        handler(0);
+        loop {
+            let seen = pending::Word::load(&self.word);
+            handler(1);
+            if pending::owner_of(seen) != Owner::Nobody {
+                return false;
+            }
+            let is_done = pending::Word::swap(&self.word, seen, seen + 1);
+            handler(2);
+            if is_done
+                || pending::generation_of(pending::Word::load(&self.word))
+                    == pending::generation_of(seen)
+            {
+                return is_done;
+            }
+        }
     }
 
     /// As the program's flush. False: the guard was writing.
@@ -61,6 +80,11 @@ impl Shared {
     /// The same where there is room, or not.
     fn flush_if(&self, is_room: bool) -> bool {
         let _held = self.lock.lock().unwrap();
+        self.flush_held(is_room)
+    }
+
+    /// The same by who holds the lock, or has interrupted him.
+    fn flush_held(&self, is_room: bool) -> bool {
         let seen = pending::Word::load(&self.word);
         if pending::owner_of(seen) == Owner::Returned {
             self.base.fetch_add(pending::length_of(seen), SeqCst);
@@ -131,10 +155,10 @@ fn what_somebody_stores_after_the_guards_write_stands() {
     });
 }
 
-/// Every accepted byte arrives, no matter who writes it: two threads of the program and the guard.
-#[test]
-fn threads_and_guard_lose_and_double_nothing() {
-    loom::model(|| {
+/// Every accepted byte arrives, no matter who writes it: two threads of the program and the guard. The first flush
+/// succeeds, or fails.
+fn threads_and_guard(is_room: bool) {
+    loom::model(move || {
         let shared = Shared::new();
         assert!(shared.append());
         let other = {
@@ -145,7 +169,7 @@ fn threads_and_guard_lose_and_double_nothing() {
             let shared = Arc::clone(&shared);
             thread::spawn(move || shared.take())
         };
-        shared.flush();
+        shared.flush_if(is_room);
         let accepted = 1 + other.join().unwrap();
         guard.join().unwrap();
         assert!(shared.flush(), "the guard is done");
@@ -154,27 +178,65 @@ fn threads_and_guard_lose_and_double_nothing() {
     });
 }
 
-/// A flush fails at first: nothing is lost by that, and nothing doubled.
+#[test]
+fn threads_and_guard_lose_and_double_nothing() {
+    threads_and_guard(true);
+}
+
 #[test]
 fn what_a_flush_could_not_write_is_written_by_the_next_one() {
-    loom::model(|| {
-        let shared = Shared::new();
-        assert!(shared.append());
-        let other = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || u64::from(shared.append()))
-        };
-        let guard = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.take())
-        };
-        shared.flush_if(false);
-        let accepted = 1 + other.join().unwrap();
-        guard.join().unwrap();
-        assert!(shared.flush(), "the guard is done");
-        assert_eq!(shared.base.load(SeqCst), accepted);
-        assert_eq!(shared.file.load(SeqCst), accepted);
-    });
+    threads_and_guard(false);
+}
+
+/// What a handler does: each flushes first, as it may not append.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Handler {
+    Flushes,
+    /// It passes through, behind what is in the file.
+    Writes,
+    /// It sees all that was accepted.
+    Reads,
+}
+
+/// A handler interrupts an append on the same thread, at any step, beside the guard: nothing is lost, doubled or out of
+/// order.
+#[test]
+fn a_handler_may_come_at_any_step_of_an_append() {
+    for handler in [Handler::Flushes, Handler::Writes, Handler::Reads] {
+        for step in 0..3 {
+            loom::model(move || {
+                let shared = Shared::new();
+                assert!(shared.append());
+                let guard = {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || shared.take())
+                };
+                let mut written = 0;
+                let mut has_come = false;
+                let is_accepted = shared.append_interrupted(|now| {
+                    if now != step || std::mem::replace(&mut has_come, true) {
+                        return;
+                    }
+                    while !shared.flush_held(true) {
+                        thread::yield_now();
+                    }
+                    let base = shared.base.load(SeqCst);
+                    if handler == Handler::Writes {
+                        shared.write(1);
+                        shared.base.fetch_add(1, SeqCst);
+                        written = 1;
+                    }
+                    let file = shared.file.load(SeqCst);
+                    assert_eq!(file, base + written, "it sees what was written before");
+                });
+                guard.join().unwrap();
+                assert!(has_come && shared.flush(), "the guard is done");
+                let all = 1 + u64::from(is_accepted) + written;
+                assert_eq!(shared.base.load(SeqCst), all, "{handler:?} at {step}");
+                assert_eq!(shared.file.load(SeqCst), all, "{handler:?} at {step}");
+            });
+        }
+    }
 }
 
 /// The program dies after any step of its own; the guard finishes what the word says.
