@@ -74,6 +74,14 @@ pub struct Difference {
 /// Whether two inputs are equal. Looks at the content only where it must: two names of one file are
 /// equal, two files of different length are not.
 ///
+/// ```
+/// use sweetspot_io::{Input, compare::{self, content_equals}};
+///
+/// let [one, other] = ["one", "other"].map(|name| Input::reader(name, &b"the same"[..]));
+/// assert!(content_equals(one, other, &compare::Options::default())?);
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
+///
 /// # Errors
 /// Where opening or reading fails.
 pub fn content_equals(

@@ -125,6 +125,20 @@ pub struct Copied {
 
 /// Copies all of `input` to `output`. A new file gets the permissions of the one it is copied from.
 ///
+/// ```
+/// use sweetspot_io::{ErrorKind, Existing, copy::{self, copy}};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+/// std::fs::write(&from, "content").unwrap();
+/// // By the kernel, if that can.
+/// assert_eq!(copy(&from, &to, &copy::Options::new())?.bytes, 7);
+/// let again = copy(&from, &to, &copy::Options::new()).unwrap_err();
+/// assert!(matches!(again.kind, ErrorKind::Exists));
+/// copy(&from, &to, &copy::Options::new().existing(Existing::Replace))?;
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
+///
 /// # Errors
 /// Where opening, reading or writing fails, the output is there already, or it is the input.
 pub fn copy(

@@ -50,6 +50,14 @@ const SLACK_BYTES: usize = 512;
 const EXTEND_BYTES: usize = 4096;
 
 /// The order in which output is written.
+///
+/// ```
+/// use sweetspot_io::each_line::{Options, Order};
+///
+/// // Where lines may come in any order, no thread waits for another one.
+/// let options = Options::new().threads(4).order(Order::Any);
+/// assert_eq!(options.order, Order::Any);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// That of the input.

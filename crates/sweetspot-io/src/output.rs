@@ -14,6 +14,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What happens where the output is there already.
+///
+/// ```
+/// use sweetspot_io::{ErrorKind, Existing, Writer};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("report");
+/// std::fs::write(&path, "old").unwrap();
+/// let refused = Writer::create(&path, Existing::Refuse).unwrap_err();
+/// assert!(matches!(refused.kind, ErrorKind::Exists));
+/// Writer::create(&path, Existing::Replace)?.finish()?;
+/// assert_eq!(std::fs::read(&path).unwrap(), b"");
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Existing {

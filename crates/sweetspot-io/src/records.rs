@@ -352,6 +352,18 @@ impl Records {
 
     /// The record of that number, from 0.
     ///
+    /// ```
+    /// use sweetspot_io::records::{self, Records};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("stock");
+    /// std::fs::write(&path, "nuts  10bolts 20").unwrap();
+    /// let mut records = Records::open(&path, &records::Options::new(8))?;
+    /// assert_eq!(records.get(1)?, b"bolts 20");
+    /// assert!(records.get(2).is_err());
+    /// # Ok::<(), sweetspot_io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Where there is none, it is cut off, or reading fails.
     pub fn get(&mut self, number: u64) -> Result<&[u8]> {
@@ -381,6 +393,22 @@ impl Records {
 
     /// Replaces the record that [`Records::next_record`] gave last.
     ///
+    /// ```
+    /// use sweetspot_io::records::{self, Records};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("stock");
+    /// std::fs::write(&path, "nuts  10bolts 20").unwrap();
+    /// let mut records = Records::open(&path, &records::Options::new(8))?;
+    /// while let Some(record) = records.next_record()? {
+    ///     let upper = record.to_ascii_uppercase();
+    ///     records.rewrite(&upper)?;
+    /// }
+    /// records.finish()?;
+    /// assert_eq!(std::fs::read(&path).unwrap(), b"NUTS  10BOLTS 20");
+    /// # Ok::<(), sweetspot_io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Where none was read yet, the length is wrong, or writing fails.
     pub fn rewrite(&mut self, record: &[u8]) -> Result<()> {
@@ -394,6 +422,19 @@ impl Records {
     }
 
     /// Replaces the record of that number.
+    ///
+    /// ```
+    /// use sweetspot_io::records::{self, Records};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("stock");
+    /// std::fs::write(&path, "nuts  10bolts 20").unwrap();
+    /// let mut records = Records::open(&path, &records::Options::new(8))?;
+    /// records.put(1, b"bolts 19")?;
+    /// assert_eq!(records.get(1)?, b"bolts 19");
+    /// records.finish()?; // it waits until then, or `flush`, or until it leaves the window
+    /// # Ok::<(), sweetspot_io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Where there is none, the length is wrong, or writing fails.

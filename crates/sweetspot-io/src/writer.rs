@@ -44,6 +44,19 @@ impl Writer {
 
     /// Gives a new file its name. Returns how many bytes were written.
     ///
+    /// ```
+    /// use std::io::Write;
+    /// use sweetspot_io::{Existing, Writer};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("notes");
+    /// let mut writer = Writer::create(&path, Existing::Refuse)?;
+    /// writer.write_all(b"one line\n")?;
+    /// assert_eq!(writer.finish()?, 9);
+    /// assert!(path.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Where the name is taken meanwhile, or what a writer of the caller's still holds cannot be
     /// written.

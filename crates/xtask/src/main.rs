@@ -50,6 +50,8 @@ enum Task {
     Matrix(matrix::Settings),
     /// Compile the library with the oldest Rust that it promises, by rustup
     Msrv,
+    /// Make the crate sweetspot-io as it would be published, and compile it; nothing is sent
+    Publishable,
     /// Build the binary, for this machine or another one, and say where it is
     Build(build::Settings),
     /// Make a Debian package for each machine
@@ -101,6 +103,7 @@ fn perform(task: Task) -> Result<bool, Box<dyn Error>> {
         // As it was typed: a leading `--` is `cargo test`'s.
         Task::Test { .. } => test::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         Task::Msrv => test::oldest_compiler(),
+        Task::Publishable => test::publishable(),
         Task::Fuzz(settings) => {
             println!("{}", fuzz::run(&settings)?);
             true

@@ -77,6 +77,7 @@ pub fn run(filter: &[String]) -> bool {
     });
     step("documentation", &mut |_| {
         let mut doc = command(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+        doc.args(["--features", "sweetspot-io/uring,sweetspot-io/async"]);
         // As where documentation is all that is made: without the library.
         doc.env("RUSTDOCFLAGS", "-D warnings").env("DOCS_RS", "1");
         doc.status().is_ok_and(|status| status.success())
@@ -103,6 +104,11 @@ pub fn run(filter: &[String]) -> bool {
     count.wrong.iter().for_each(|line| println!("{line}"));
     println!("{} passed, {} failed", count.passed, count.failed);
     count.failed == 0
+}
+
+/// Makes the library's crate as it would be published, and compiles that. Nothing is sent.
+pub fn publishable() -> bool {
+    cargo(&["publish", "--dry-run", "--allow-dirty", "-p", "sweetspot-io", "--all-features"])
 }
 
 /// Compiles what others build upon with the oldest compiler that it promises to be content with.

@@ -46,6 +46,14 @@ use std::ops::Range;
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// What ends a line.
+///
+/// ```
+/// use sweetspot_io::lines::{Batch, Ends};
+///
+/// let text = b"one\rtwo\r\n";
+/// assert!(Batch::new(text, Ends::Any).iter().eq([b"one", b"two"]));
+/// assert!(Batch::new(text, Ends::Lf).iter().eq([b"one\rtwo\r"]));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ends {
@@ -355,6 +363,14 @@ impl<'a> Batch<'a> {
     }
 
     /// The bytes, line ends included.
+    ///
+    /// ```
+    /// use sweetspot_io::lines::{Batch, Ends};
+    ///
+    /// let batch = Batch::new(b"one\r\ntwo", Ends::Any);
+    /// assert_eq!(batch.bytes(), b"one\r\ntwo");
+    /// assert_eq!((batch.at(), batch.count()), (0, 2));
+    /// ```
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

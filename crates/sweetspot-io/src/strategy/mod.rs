@@ -100,6 +100,14 @@ impl Strategy {
 }
 
 /// What the system is told about a file that will be read (`posix_fadvise`).
+///
+/// ```
+/// use sweetspot_io::{Hint, ReadOptions};
+///
+/// // The next file of many: its first bytes come while this one is worked on.
+/// let options = ReadOptions::new().hint(Hint::WillNeed);
+/// assert_eq!(options.hint, Hint::WillNeed);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
