@@ -1,6 +1,6 @@
       *> Reads, writes or copies a file by records of one size, as records.c does:
       *>     records read FROM | write TO BYTES | copy FROM TO
-      *> The size is a word that whoever compiles it replaces.
+      *> The size is a word to be replaced before compiling.
        IDENTIFICATION DIVISION.
        PROGRAM-ID. RECORDS.
        ENVIRONMENT DIVISION.

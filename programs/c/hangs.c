@@ -66,7 +66,7 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
         return reply(to->unique, 0, &write_out, sizeof write_out);
     case FUSE_STATFS: return reply(to->unique, 0, &room, sizeof room);
     case FUSE_FLUSH:
-        /* Whoever is killed need not wait for an answer to its close. */
+        /* A process that is killed need not wait for an answer to its close. */
         usleep(close_us);
         return reply(to->unique, strcmp(way, "opens") ? 0 : ENOSYS, 0, 0);
     case FUSE_RELEASE: return reply(to->unique, 0, 0, 0);

@@ -1,4 +1,4 @@
-/* SIGSEGV and SIGBUS that somebody sends while they are blocked wait, as any signal does, for whoever takes them,
+/* SIGSEGV and SIGBUS that somebody sends while they are blocked wait, as any signal does, for the thread that takes them,
  * however much is read and written meanwhile.
  *
  *   wait      by sigwaitinfo

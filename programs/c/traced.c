@@ -1,5 +1,5 @@
 /* A program, or one thread of it (argument "thread"), is stopped at each of its system calls by one that traces it,
- * and learns of each stop. What it writes arrives as ever, and whoever traces it waits for none of it: it goes on when
+ * and learns of each stop. What it writes arrives as ever, and its tracer waits for none of it: it goes on when
  * it is let. */
 #include "log.h"
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * frozen     another process makes a file that nobody can write: what was written is in it, and no more
  * dispatch   the program has its own system calls sent to it by a signal, and changes what it writes
  * answer     a raw call's answer is a number under which a description is open a second time
- * words      words without shared memory that can be written: see `ways`
+ * acquires   acquire points without shared memory that can be written: see `ways`
  * messages   what the C library says on descriptor 2 by itself stands where it belongs
  * edges      positions near the last one that there is; a bad address of a piece without bytes
  * window     a file that was written here is read, and a word comes through memory that is only read */
@@ -250,7 +250,7 @@ static void wait_for_word(enum way way) {
     _exit(write(1, text, (size_t)len) != len);
 }
 
-static void words(enum way way) {
+static void acquires(enum way way) {
     int go[2], lock = open("lock", O_CREAT | O_RDWR, 0644);
     char byte, *mapped = NULL;
     if (pipe(go) || pipe(ends) || ftruncate(lock, 4096)) abort();
@@ -398,7 +398,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "frozen")) frozen();
     if (!strcmp(way, "dispatch")) dispatch();
     if (!strcmp(way, "answer")) answer(which);
-    if (!strcmp(way, "words")) words((enum way)which);
+    if (!strcmp(way, "acquires")) acquires((enum way)which);
     if (!strcmp(way, "messages")) messages(which);
     if (!strcmp(way, "edges")) edges();
     if (!strcmp(way, "window")) window();

@@ -45,7 +45,7 @@ static void in_child(const char *way) {
     if (waitpid(child, &status, 0) != child || status) say("the child: %x\n", status);
 }
 
-/* Another program writes and is killed: whoever has waited for it finds all its bytes. */
+/* Another program writes and is killed: a process that has waited for it finds all its bytes. */
 static int missing(const char *own) {
     pid_t child = fork();
     if (child == 0) {

@@ -4,7 +4,7 @@
 //! its name, in another process, by calls that are not followed. Who then tried again would overwrite what they
 //! wrote, or bring back what they cut off. So an attempt that fails notes how it left the file, and there is
 //! another one only while the file is still so. Otherwise the bytes are *set aside*: the program is told, and
-//! whoever finishes its process saves them beside.
+//! the process that finishes for it saves them beside.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 

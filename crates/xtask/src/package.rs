@@ -110,16 +110,16 @@ impl Settings {
     fn stage(&self, machine: Machine) -> Result<Staged, Error> {
         let built = build::binary(&self.profile, machine)?;
         // Pages and completions are the same on all machines.
-        let speaks = match machine == Machine::HERE {
+        let for_here = match machine == Machine::HERE {
             true => built.binary.clone(),
             false => build::binary(&self.profile, Machine::HERE)?.binary,
         };
-        staged(machine, &built, &speaks, &self.folder)
+        staged(machine, &built, &for_here, &self.folder)
     }
 }
 
 /// Puts together what is installed, with the pages and completions that a binary for this machine writes.
-fn staged(machine: Machine, built: &Built, speaks: &Path, folder: &Path) -> Result<Staged, Error> {
+fn staged(machine: Machine, built: &Built, for_here: &Path, folder: &Path) -> Result<Staged, Error> {
     let Built { binary: built, library } = built;
     let prefix = tempfile::tempdir().map_err(|error| error.to_string())?;
     let at = |path: &str| prefix.path().join(path);
@@ -128,7 +128,7 @@ fn staged(machine: Machine, built: &Built, speaks: &Path, folder: &Path) -> Resu
     // The symbols of a development build are most of it, and no package carries any.
     call(Command::new(machine.tool("strip")).arg("--strip-unneeded").arg(&binary))?;
     let generate =
-        |what: &str, folder: &Path| call(dated(speaks).args(["generate", what]).arg(folder));
+        |what: &str, folder: &Path| call(dated(for_here).args(["generate", what]).arg(folder));
     generate("man", &at("share/man/man1"))?;
     let pages = fs::read_dir(at("share/man/man1")).map_err(|error| error.to_string())?;
     let pages = pages.flatten().map(|page| page.path());

@@ -2,7 +2,7 @@
 //! then what it reads may come from a window, and its position be in memory. Anyone else who has the
 //! description would read on from an offset that is not the position.
 //!
-//! Whoever else has it got it from a process that had it: by a fork, a spawn, an exec or a message. So it is
+//! Another process that has it got it from a process that had it: by a fork, a spawn, an exec or a message. So it is
 //! looked for in every process that may be looked at; and of those that may not (another user's, as `sudo`
 //! is), none may be the asker's parent or in its session.
 
@@ -95,7 +95,7 @@ pub fn is_alone(pid: u32, fd: i32) -> bool {
     Look::begin(pid, fd).and_then(Look::finds_nobody).unwrap_or(false)
 }
 
-/// Whether that could be found out of anything: whoever is near the process can be looked at.
+/// Whether that could be found out of anything: what is near the process can be looked at.
 pub fn can_tell(pid: u32) -> bool {
     let sees_all = |look: Look| {
         let is_hidden = |process| look.is_near(process) && look.is_hidden(process);
@@ -120,7 +120,7 @@ impl Look {
     /// Somebody who matters cannot be seen.
     fn begin(pid: u32, fd: i32) -> io::Result<Look> {
         let asker = process_stat(pid)?;
-        // Whoever is outside of a pid namespace is not seen in it. Where processes of others are hidden, the first
+        // A process outside of a pid namespace is not seen in it. Where processes of others are hidden, the first
         // one is, too.
         process_stat(1)?;
         if identity::is_in_own_pid_namespace()? || sys::is_same_table(pid, asker.parent)? {

@@ -1,6 +1,6 @@
 //! Whether the description of a file that was open before the program started is this process' alone, as in
 //! `prog < in`. The guard looks; until it has answered, calls on the file pass through. From a yes on the file
-//! is as one that was opened here: whoever gets its description later gets it by a call of this process.
+//! is as one that was opened here: a process that gets its description later gets it by a call of this process.
 
 use core::sync::atomic::Ordering::Relaxed;
 

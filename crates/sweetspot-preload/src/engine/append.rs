@@ -114,7 +114,7 @@ impl Append {
     }
 }
 
-/// Bytes that an append has made wait. They stay there while it holds the file's lock, whoever writes them out.
+/// Bytes that an append has made wait. They stay there while it holds the file's lock, no matter who writes them out.
 pub(super) struct Committed {
     /// Where in the file they are.
     at: u64,

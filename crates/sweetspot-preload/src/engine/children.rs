@@ -22,7 +22,7 @@ use crate::floor::aside;
 use crate::floor::atomic::set_has_threads;
 use crate::floor::lock;
 
-/// From now on this process may hear of the death of another one: also one that buffers nothing itself, by its
+/// From now on this process may notice the death of another one: also one that buffers nothing itself, by its
 /// streams and its handlers.
 pub fn begin_company() {
     let is_known = concerns::of(COMPANY) != 0;
@@ -30,7 +30,7 @@ pub fn begin_company() {
         return;
     }
     concerns::begin_company();
-    handlers::begin_to_hear();
+    handlers::begin_to_notice_deaths();
     streams::are_taken();
 }
 

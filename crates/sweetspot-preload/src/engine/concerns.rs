@@ -7,8 +7,8 @@
 //! | `PASSIVE_*` | why every hook passes its call through |
 //! | `FAILED` | bytes could not be written |
 //! | `SUMMARY` | each call is counted for a summary |
-//! | `PASSED_ON` | the engine takes no part, and there is nothing to hear; what stands behind a hook may take part |
-//! | `COMPANY` | the end of another process may be heard of |
+//! | `PASSED_THROUGH` | the engine takes no part, and no answer has to be looked at; what stands behind a hook may take part |
+//! | `COMPANY` | the end of another process may be noticed |
 //! | `LETS_GO` | the guard may still hold a file that was closed, which others can notice |
 //! | `PASSIVE_SPAWN` | of those reasons, how many vforks and spawns are in progress |
 //! | `PENDING` | how many files have pending bytes |
@@ -48,7 +48,7 @@ pub const SUMMARY: u32 = 1 << 8;
 /// Hooks of calls that come by the million jump to what stands behind them, which asks by itself whether it is to do
 /// anything: in a process that is passive for good, unless it is in company or bytes could not be written, and in one that is
 /// observed.
-pub const PASSED_ON: u32 = 1 << 9;
+pub const PASSED_THROUGH: u32 = 1 << 9;
 /// The guard may still hold files that were closed here, on mounts that others may be waiting to unmount.
 pub const LETS_GO: u32 = 1 << 10;
 /// This process, or the one that forked it, has had a child: what tells of an end may tell of a death, so the answer of
@@ -89,23 +89,23 @@ pub fn of(bits: u32) -> u32 {
 
 /// From now on every call passes through for good: at once, unless in company, or if it may have to fail.
 pub fn passes_for_good() {
-    set(PASSIVE_FOR_GOOD | PASSED_ON);
+    set(PASSIVE_FOR_GOOD | PASSED_THROUGH);
     if of(COMPANY | FAILED) != 0 {
-        clear(PASSED_ON);
+        clear(PASSED_THROUGH);
     }
 }
 
-/// From now on ends may be heard of. In this order: another thread may be at the same in [`passes_for_good`].
+/// From now on ends may be noticed. In this order: another thread may be at the same in [`passes_for_good`].
 pub fn begin_company() {
     set(COMPANY);
-    clear(PASSED_ON);
+    clear(PASSED_THROUGH);
 }
 
-/// From now on nothing is heard in a process that is passive for good.
+/// From now on nothing is noticed in a process that is passive for good.
 pub fn end_company() {
     clear(COMPANY);
     if of(FAILED) == 0 {
-        set(PASSED_ON);
+        set(PASSED_THROUGH);
     }
 }
 

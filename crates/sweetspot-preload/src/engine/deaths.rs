@@ -102,7 +102,7 @@ pub fn may_have_learned() {
 }
 
 /// After a transfer by a descriptor (-1: one that is none of a file, or that is not known): without anything to read,
-/// or where nobody reads any more, it may tell that whoever was at the other end has died.
+/// or where nobody reads any more, it may tell that the process at the other end has died.
 #[inline(always)]
 pub fn answered(fd: i32, answer: isize) {
     if answer <= 0 && ledger::may_wait() {

@@ -13,7 +13,7 @@ use sweetspot_core::why::Why;
 
 use super::dirty::{self, release_point};
 use super::file::{self, OpenFile};
-use super::life::{look_elsewhere, note_unheard, replace, special_use};
+use super::life::{look_elsewhere, note_unreported, replace, special_use};
 use super::spawns::{is_spawned_child, passive};
 use super::{alone, concerns, failing, handle, quiesce, table, transition};
 use crate::floor::atomic::has_threads;
@@ -59,7 +59,7 @@ pub fn may_be_replaced(fd: i32) {
     }
     if has_threads() {
         special_use(fd, Why::Duplicated);
-        return note_unheard(fd);
+        return note_unreported(fd);
     }
     alone::ask_no_more(fd);
     if let Some((file, _)) = file::open_file(fd) {
@@ -68,7 +68,7 @@ pub fn may_be_replaced(fd: i32) {
     release_point();
     if !is_kept_elsewhere(fd) {
         quiesce::quiesce(fd, quiesce::Next::Learn);
-        note_unheard(fd);
+        note_unreported(fd);
     }
 }
 

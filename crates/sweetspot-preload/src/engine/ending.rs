@@ -110,7 +110,7 @@ const STATUS_LOST: i32 = 74;
 
 /// Before this process makes a child and ends inside libc, where it can neither say nor end with what it has lost; the
 /// child would know nothing of it. The error with which that must not begin; `None`: nobody has to learn anything.
-pub fn ends_unheard() -> Option<i32> {
+pub fn ends_unreported() -> Option<i32> {
     if is_spawned_child() {
         return None;
     }

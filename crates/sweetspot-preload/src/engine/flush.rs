@@ -226,7 +226,7 @@ fn told(file: &OpenFile, entry: &Entry) -> i32 {
 }
 
 /// How often a process waits for times that tell a failed attempt from what is done after it. Not for ever in a program
-/// that does not listen.
+/// that ignores its errors.
 const LATER_TIMES_MAX: u32 = 16;
 
 /// What is done after a failed attempt is to be told from what that left.
@@ -253,7 +253,7 @@ pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     concerns::set(concerns::FAILED);
     // A descriptor that is not the file's any more, or of which the kernel tells nothing, says nothing of the file.
     if file.error.swap(errno, Relaxed) == 0 && errno != libc::EBADF {
-        // Also if all is written before the program was told: a file system may speak of what was lost before,
+        // Also if all is written before the program was told: a file system may report what was lost before,
         // and only once.
         file.close_error.store(errno, Relaxed);
     }

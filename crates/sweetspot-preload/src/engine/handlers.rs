@@ -103,12 +103,12 @@ fn put_all_in_front() {
 
 /// Whether handlers of ours stand in front of the program's also where nothing is buffered, but for the two.
 #[unsafe(link_section = ".data")]
-static HEARS: AtomicBool = AtomicBool::new(false);
+static NOTICES_DEATHS: AtomicBool = AtomicBool::new(false);
 
 /// Puts our handler in front of the program's, as this process is about to have a child: any signal may tell of its
 /// death.
-pub fn begin_to_hear() {
-    if HAS_LEFT.load(Relaxed) || HEARS.swap(true, Relaxed) || INSTALLED.load(Relaxed) {
+pub fn begin_to_notice_deaths() {
+    if HAS_LEFT.load(Relaxed) || NOTICES_DEATHS.swap(true, Relaxed) || INSTALLED.load(Relaxed) {
         return;
     }
     put_all_in_front();
@@ -278,7 +278,7 @@ pub fn uncover(signal: c_int) -> Uncovered {
 /// Whether it matters also in a program that buffers nothing itself: it may have children that do.
 #[inline(always)]
 fn tells_of_death(signal: c_int) -> bool {
-    let may_tell = signal == libc::SIGCHLD || HEARS.load(Relaxed) && !is_fault(signal);
+    let may_tell = signal == libc::SIGCHLD || NOTICES_DEATHS.load(Relaxed) && !is_fault(signal);
     may_tell && ledger::is_given() && !is_filtered() && !HAS_LEFT.load(Relaxed)
 }
 

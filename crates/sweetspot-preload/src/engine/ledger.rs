@@ -42,7 +42,7 @@ pub fn ledger() -> Option<&'static Ledger> {
     mapped()
 }
 
-/// 1: this process lives in the pid namespace of whoever made the ledger; 2: in another one.
+/// 1: this process lives in the pid namespace of the process that made the ledger; 2: in another one.
 #[unsafe(link_section = ".data")]
 static NAMESPACE: AtomicU32 = AtomicU32::new(0);
 

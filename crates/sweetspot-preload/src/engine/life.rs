@@ -158,7 +158,7 @@ pub fn stream_ending(fd: i32) {
         failing::ended_for_good(fd);
     } else if fd >= 0 {
         release_point();
-        end_unheard(fd);
+        end_unreported(fd);
     }
 }
 
@@ -179,15 +179,15 @@ fn end(fd: i32) -> i32 {
 }
 
 /// The same in a call that has no way to tell of an error: the end of the process does.
-fn end_unheard(fd: i32) {
+fn end_unreported(fd: i32) {
     leaving(fd);
     quiesce::quiesce(fd, quiesce::Next::Learn);
-    note_unheard(fd);
+    note_unreported(fd);
     forget(fd);
 }
 
 /// A call may end a descriptor that has no way to tell that its bytes cannot be written.
-pub(super) fn note_unheard(fd: i32) {
+pub(super) fn note_unreported(fd: i32) {
     let is_last = |(file, _): (&OpenFile, u64)| file.references.load(Relaxed) == 1;
     if file::open_file(fd).is_some_and(is_last) && failing_descriptor(fd).is_some() {
         ending::lose();
@@ -217,7 +217,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
     release_point();
     for fd in closed() {
         if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
-            end_unheard(fd);
+            end_unreported(fd);
         }
     }
 }

@@ -8,7 +8,7 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::concerns::PASSED_ON;
+use super::concerns::PASSED_THROUGH;
 use super::dirty::release_point;
 use super::file::{Attachment, OpenFile};
 use super::process::acquire_point;
@@ -453,10 +453,10 @@ pub enum AtOnce {
 
 impl AtOnce {
     /// Where the two words leave it open: a process that passes everything through for good has nothing
-    /// to ask, and unless it is in company nothing to hear.
+    /// to ask, and unless it is in company no answer to look at.
     #[inline(always)]
     pub(super) fn otherwise() -> AtOnce {
-        let is_over = concerns::of(PASSED_ON) != 0;
+        let is_over = concerns::of(PASSED_THROUGH) != 0;
         if is_over { AtOnce::Pass } else { AtOnce::Ask }
     }
 }

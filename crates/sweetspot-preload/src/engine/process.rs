@@ -8,7 +8,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::ledger::BUFFER_OFF;
 
-use super::concerns::{self, CONCURRENT, PASSED_ON, PASSIVE};
+use super::concerns::{self, CONCURRENT, PASSED_THROUGH, PASSIVE};
 pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
 use super::lane;
 use crate::floor::atomic::{single_threaded, swap};
@@ -34,8 +34,8 @@ pub fn set_passive(reason: u32) {
 }
 
 /// From now on hooks of calls that come by the million jump to what stands behind them.
-pub fn pass_on() {
-    concerns::set(PASSED_ON);
+pub fn pass_through_at_once() {
+    concerns::set(PASSED_THROUGH);
 }
 
 /// Takes a reason away.

@@ -36,7 +36,7 @@ pub fn read_small(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     read_small_beside(-1, path, buffer)
 }
 
-/// The same of a file that is about a descriptor, which the table of whoever reads it has to have.
+/// The same of a file that is about a descriptor, which the table of the process that reads it has to have.
 fn read_small_beside(keep: i32, path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a string, a buffer of that size, and a descriptor of our own.

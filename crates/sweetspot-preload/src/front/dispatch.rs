@@ -455,7 +455,7 @@ pub fn before_fork() {
     }
 }
 
-/// Before a process is made that nobody follows, whose death this one may hear of.
+/// Before a process is made that nobody follows, whose death this one may notice.
 pub fn before_other_kin() {
     if !is_observed() {
         children::begin_company();

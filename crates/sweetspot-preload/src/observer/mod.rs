@@ -84,7 +84,7 @@ pub fn start(are_streams_seen: fn() -> bool) {
     OBSERVATIONS.store((&raw const *all).cast_mut(), Relaxed);
     // Not for good, as where buffering has ended: hooks would jump past us.
     process::set_passive(process::PASSIVE_OFF);
-    process::pass_on();
+    process::pass_through_at_once();
     log::start();
     begin_process(all);
     ways::start();

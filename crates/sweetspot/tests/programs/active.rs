@@ -17,7 +17,7 @@ const FEWER: &[(&str, &str, u64)] = &[
     // What is written just before the end waits, also what is appended and what goes to a descriptor from outside.
     ("c_ends", "return", 25),
     // Half of its calls, and more, are words to a pipe.
-    ("c_sharing", "an unobserved file, and words to others", 65),
+    ("c_sharing", "an unobserved file, and release points", 65),
     ("c_sharing", "an unobserved file, and shared memory", 25),
     ("c_sharing", "stdio through the engine, by a rule", 90),
     ("c_sharing", "memory that may not be made executable", 25),

@@ -57,7 +57,7 @@ pub(super) fn write_out_within(
 }
 
 /// What waits in a process whose entries are recalled is written. Where that was asked in vain, it comes before what is
-/// done next: whoever writes it in the end looks whether that was done to its file.
+/// done next: the process that writes it in the end looks whether that was done to its file.
 pub(super) fn write_recalled_out(
     ledger: &Ledger,
     index: usize,

@@ -1,4 +1,4 @@
-//! Record locks that exec has given this process: whoever was this process before took them.
+//! Record locks that exec has given this process: the program that it was before took them.
 //!
 //! A lock is gone with the descriptor that it was taken by, so it is told by one in the table.
 

@@ -172,7 +172,7 @@ hook! {
         let number = || (!spawns::is_filtered()).then(crate::floor::sys::process_id);
         let parent = number();
         dispatch::before_fork();
-        if let Some(errno) = ending::ends_unheard() {
+        if let Some(errno) = ending::ends_unreported() {
             dispatch::after_fork(-1);
             return fail(errno) as c_int;
         }

@@ -143,7 +143,7 @@ macro_rules! shows_what_is_free {
     };
 }
 
-/// The same, for functions that succeed once nobody uses something any more: whoever used it may be dead.
+/// The same, for functions that succeed once nobody uses something any more: the process that used it may be dead.
 macro_rules! shows_who_is_gone {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         shows_what_is_free! {

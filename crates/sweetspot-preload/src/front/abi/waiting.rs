@@ -65,7 +65,7 @@ hook! {
     }
 }
 
-/// Events of fanotify that are questions: whoever opens or reads waits for the answer of this process.
+/// Events of fanotify that are questions: the process that opens or reads waits for the answer of this process.
 const ASKED: u64 =
     libc::FAN_OPEN_PERM | libc::FAN_OPEN_EXEC_PERM | libc::FAN_ACCESS_PERM | FAN_PRE_ACCESS;
 const FAN_PRE_ACCESS: u64 = 0x10_0000;

@@ -261,9 +261,9 @@ pub const ERRORS: &[Case] = &[
 pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
-        name: "whatever is heard, a window asks again",
-        build: &[C("hear")],
-        command: "$RUN $BIN/c/hear <> outside",
+        name: "at every acquire point a window asks again",
+        build: &[C("acquire_points")],
+        command: "$RUN $BIN/c/acquire_points <> outside",
         long: true,
         ..DEFAULT
     },
@@ -654,9 +654,9 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "a handler speaks in the middle of writes",
-        build: &[C("signals_speak")],
-        command: "$RUN $BIN/c/signals_speak 3000",
+        name: "a handler releases in the middle of writes",
+        build: &[C("handler_releases")],
+        command: "$RUN $BIN/c/handler_releases 3000",
         not_predicted: TIMING,
         ..DEFAULT
     },
@@ -688,7 +688,7 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "a handler speaks while the position is in a window",
+        name: "a handler releases while the position is in a window",
         build: &[C("signals_window")],
         command: "$RUN $BIN/c/signals_window 1000",
         long: true,
@@ -739,7 +739,7 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "a thread sets actions while another one hears signals",
+        name: "a thread sets actions while another one receives signals",
         build: &[C("uncovered")],
         command: "$RUN $BIN/c/uncovered",
         not_predicted: TIMING,
@@ -810,8 +810,8 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "whatever tells of an end tells of a death",
-        build: &[C("ends_heard")],
-        command: "$RUN $BIN/c/ends_heard",
+        build: &[C("death_reports")],
+        command: "$RUN $BIN/c/death_reports",
         long: true,
         ..DEFAULT
     },
@@ -971,11 +971,11 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "words that pass without a call",
-        build: &[C("unheard")],
-        command: "$RUN $BIN/c/unheard signal; $RUN $BIN/c/unheard mapping; \
+        name: "acquire and release points without a call",
+        build: &[C("without_call")],
+        command: "$RUN $BIN/c/without_call signal; $RUN $BIN/c/without_call mapping; \
                   for way in inherit send link deleted fetch; do \
-                  $RUN $BIN/c/unheard memory $way; done",
+                  $RUN $BIN/c/without_call memory $way; done",
         not_predicted: UNSEEN,
         ..DEFAULT
     },
@@ -990,9 +990,9 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "words by calls that are rarely made",
+        name: "acquire points by calls that are rarely made",
         build: &[C("unusual")],
-        command: "for word in 0 1 2 3 4 5 6 7; do $RUN $BIN/c/unusual words $word; done",
+        command: "for word in 0 1 2 3 4 5 6 7; do $RUN $BIN/c/unusual acquires $word; done",
         long: true,
         ..DEFAULT
     },
@@ -1006,8 +1006,8 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "what /proc shows of a process",
-        build: &[C("unheard")],
-        command: "$RUN $BIN/c/unheard shown",
+        build: &[C("without_call")],
+        command: "$RUN $BIN/c/without_call shown",
         long: true,
         ..DEFAULT
     },
@@ -1089,10 +1089,10 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "calls that wait until others have acted",
-        build: &[C("told_late")],
+        build: &[C("reported_late")],
         command: "for way in close dup2 dup3 limit refused short placed cut accepted number appended printed \
             logged; do \
-            $RUN $BIN/c/told_late $way; done",
+            $RUN $BIN/c/reported_late $way; done",
         long: true,
         ..DEFAULT
     },
@@ -1532,7 +1532,7 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "an unobserved file, and words to others",
+        name: "an unobserved file, and release points",
         build: &[C("unobserved")],
         prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
         command: "$RUN $BIN/c/unobserved talk",

@@ -85,13 +85,13 @@ pub const ALL: &[Case] = &[
         name: "threads, signals, forks",
         build: &[
             Musl("threads_write"),
-            Musl("signals_speak"),
+            Musl("handler_releases"),
             Musl("signals_window"),
             Musl("fork_memory"),
             Musl("fork_append"),
             Musl("vfork_child"),
         ],
-        command: "$RUN $BIN/musl/threads_write 60; $RUN $BIN/musl/signals_speak 1500; \
+        command: "$RUN $BIN/musl/threads_write 60; $RUN $BIN/musl/handler_releases 1500; \
                   $RUN $BIN/musl/signals_window 500; $RUN $BIN/musl/fork_memory; \
                   $RUN $BIN/musl/fork_append fork 30; $RUN $BIN/musl/fork_append exec 30; \
                   $RUN $BIN/musl/vfork_child",
@@ -114,8 +114,8 @@ pub const ALL: &[Case] = &[
     Case {
         group: "musl",
         name: "what the C library writes by itself",
-        build: &[Musl("told_late")],
-        command: "for way in close printed logged; do $RUN $BIN/musl/told_late $way; done",
+        build: &[Musl("reported_late")],
+        command: "for way in close printed logged; do $RUN $BIN/musl/reported_late $way; done",
         ..DEFAULT
     },
     Case {

@@ -1,12 +1,12 @@
 /* Acquire and release points without a call: a signal's handler, memory that others write, what /proc
  * shows.
  *
- * unheard signal      a handler ran: what was written before the signal was sent is read
- * unheard mapping     the same for a word in memory that is only read here
- * unheard memory WAY  a length is stored in shared memory: the file is as long. WAY: inherit, send
+ * without_call signal      a handler ran: what was written before the signal was sent is read
+ * without_call mapping     the same for a word in memory that is only read here
+ * without_call memory WAY  a length is stored in shared memory: the file is as long. WAY: inherit, send
  *                     (memory without a name), link (a file with another name), deleted (a file whose
  *                     name looks as if it had none), fetch (one without a name, through /proc)
- * unheard shown       what /proc shows of a process changes: the file is as long */
+ * without_call shown       what /proc shows of a process changes: the file is as long */
 #include "log.h"
 #include <sched.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* A signal handler with a release point (a byte into a pipe), in the middle of writes that wait.
- * Usage: signals_speak WRITES */
+ * Usage: handler_releases WRITES */
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/time.h>
