@@ -399,7 +399,7 @@ pub struct Entry {
     /// Where what is pending belongs: one of `PLACE_*`.
     pub place: AtomicU32,
     /// What the file system said when the guard closed a descriptor of this file, as an error number; 0:
-    /// nothing. It says so only once, and the program that closes the file is to hear it.
+    /// nothing. It says so only once, and the program that closes the file is to learn of it.
     pub close_error: AtomicU32,
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,

@@ -42,11 +42,11 @@ reasons! {
     /// The accesses jump about.
     RandomAccess is "accessed at random",
     /// Its windows served too few calls before something new was learned.
-    NotWorthIt is "a buffer served too few calls",
+    NotWorthIt is "too few calls were answered from each buffer",
     /// The descriptor was open before the program started, or was opened out of sight.
     FromOutside is "open before the program started, and another process may have it, too",
     /// The descriptor came from outside, and the guard could not copy it.
-    NotCopied is "open before the program started, and the system lets nobody copy it",
+    NotCopied is "open before the program started, and the system does not allow copying its descriptor",
     /// Not a regular file on a file system where size and offset mean what they say.
     NotRegular is "not a regular file",
     /// Opened with O_DIRECT, O_SYNC, O_DSYNC or O_PATH.
@@ -62,13 +62,13 @@ reasons! {
     /// There is no guard, so writes do not wait.
     NoGuard says "no guard, so writes do not wait",
     /// The guard granted no handle on the file.
-    HandleRefused says "the guard could not keep a handle of it",
+    HandleRefused says "the guard could not open it",
     /// The guard was to be asked, and has not answered: mostly a file, or a process, that was over too soon.
-    NotAnswered is "over before the guard had answered",
+    NotAnswered is "closed before the guard answered",
     /// The guard found no folder in which to note what is pending.
     NotNoted says "no folder to note what is pending; set XDG_STATE_HOME to one of yours",
     /// The ledger's name is gone, so programs that are started do not find what waits.
-    NotFound says "the run's file in /dev/shm was removed (systemd-logind does so at a logout, if RemoveIPC=yes)",
+    NotFound says "the ledger in /dev/shm was removed (systemd-logind does this at logout, if RemoveIPC=yes)",
     /// The file system is nearly full.
     DiskNearlyFull says "the file system is nearly full",
     /// A limit on the size of files is set.
@@ -94,13 +94,13 @@ reasons! {
     /// A seccomp filter is in force that was not there when `run` started.
     Seccomp says "a seccomp filter is in force that was not there when `run` started",
     /// The C library keeps its streams in a way that is not known, so what stdio does would not be seen.
-    StreamsUnknown says "the streams of this C library are not of a kind that is known",
+    StreamsUnknown says "the layout of this C library's streams is unknown",
     /// The C library's data may not be changed (sealed memory).
     StreamsLocked says "the system allows no change to the C library's tables of streams",
     /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen, RTLD_NEXT).
     DeepBind says "a library was loaded whose calls are not seen (RTLD_DEEPBIND or RTLD_NEXT)",
     /// Another library behind this one reads or writes in libc's place, or has another function of a name of libc's.
-    OtherLibrary says "a library has functions in place of the C library's",
+    OtherLibrary says "another library replaces functions of the C library",
     /// The process locks all its memory (mlockall).
     MemoryLocked says "the process locks its memory (mlockall)",
     /// The process ignores SIGSEGV or SIGBUS.
@@ -110,11 +110,11 @@ reasons! {
     /// A descriptor of it was duplicated, replaced or closed while there were several threads and several descriptors.
     Duplicated is "used through several descriptors, in a process of several threads",
     /// A part of the program was made by Go, whose calls are not seen.
-    Go says "the program has a part that Go made, whose calls are not seen",
+    Go says "part of the program is written in Go; its calls cannot be seen",
     /// A part of the program was linked to the C library's own Sun RPC, whose calls are not seen.
     Rpc says "the program uses the C library's own Sun RPC, whose calls are not seen",
     /// A rule, or the size, says off.
-    Off says "a rule or the size switches it off",
+    Off says "switched off by a rule or by the buffer size",
 }
 
 impl Why {

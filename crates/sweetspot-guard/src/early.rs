@@ -24,7 +24,7 @@ use sweetspot_core::shown::Shown;
 const WITH_VALUE: [&[u8]; 4] = [b"-D", b"--buffer-size", b"--config", b"--max-age"];
 /// Those without.
 const ALONE: [&[u8]; 5] = [b"--summary", b"--wait", b"--stdio", b"--quiet", b"--require"];
-const WHY: &str = "a seccomp filter refuses what sweetspot itself needs";
+const WHY: &str = "a seccomp filter blocks calls that sweetspot needs";
 /// The exit status of sweetspot's own failures, and those of a program that cannot be started.
 const STATUS: [c_int; 3] = [125, 126, 127];
 

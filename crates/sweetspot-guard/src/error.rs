@@ -93,11 +93,11 @@ impl ErrorKind {
             ErrorKind::TextTooLong => "a pattern is too long; shorten it in sweetspot.toml",
             ErrorKind::Threads => "the process that starts it has more than one thread",
             ErrorKind::InitProcess => {
-                "process 1 would take it along, or it would be that itself; start it with `docker run --init`, or `unshare --fork`"
+                "the guard would end together with process 1; use `docker run --init` or `unshare --fork`"
             }
             ErrorKind::InUse => "it is in use; try again when the program has ended",
             ErrorKind::NotYours => {
-                "it is not a regular file of yours that nobody else can open; look at it with `ls -l`"
+                "it must be a regular file that only you can open; check it with `ls -l`"
             }
             ErrorKind::NotALedger => "it is not a ledger of sweetspot's",
             ErrorKind::OtherVersion => {

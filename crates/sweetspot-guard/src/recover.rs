@@ -354,10 +354,10 @@ fn path_of(entry: &Entry) -> PathBuf {
 
 /// Why a piece of a noted ledger is not touched.
 const NOT_NOTED: &str =
-    "the guard has not noted its file; all the same: sweetspot recover --unverified";
+    "no guard recorded this file; to use it anyway: sweetspot recover --unverified";
 
 /// Why nothing is finished by a process that may not write so far; another one may. Nothing is saved beside for that.
-const TOO_LARGE: &str = "a limit on the size of files (ulimit -f) forbids to write it";
+const TOO_LARGE: &str = "the file-size limit (ulimit -f) is too small to write it";
 
 /// What is pending in an entry, and where it belongs.
 struct Found<'a> {

@@ -262,7 +262,7 @@ fn json(value: &impl Serialize) -> io::Result<String> {
 /// A device would get a journal beside it, and a FIFO would be waited for.
 fn is_file_or_new(path: &Path) -> io::Result<()> {
     match path.metadata() {
-        Ok(found) if !found.is_file() => Err(io::Error::other("it is no regular file")),
+        Ok(found) if !found.is_file() => Err(io::Error::other("not a regular file")),
         _ => Ok(()),
     }
 }
@@ -442,7 +442,7 @@ mod tests {
         for path in [Path::new("/dev/full"), &link, folder.path()] {
             for opened in [Store::open(path), Store::open_to_read(path)] {
                 let message = opened.err().unwrap().to_string();
-                assert!(message.contains("it is no regular file"), "{message}");
+                assert!(message.contains("not a regular file"), "{message}");
             }
         }
         assert!(!Path::new("/dev/full-journal").exists());

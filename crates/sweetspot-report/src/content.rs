@@ -180,8 +180,8 @@ fn results(session: &Session) -> Table {
     };
     Table {
         caption: format!(
-            "Results. Times relative to {against} (100 %), over the rounds in which both \
-             ran; an interval where these are six or more. {}.",
+            "Results. Times relative to {against} (100 %) in rounds where both ran; interval shown \
+             for six rounds or more. {}.",
             session.how
         ),
         header,
@@ -329,10 +329,10 @@ fn environment(session: &Session) -> Table {
 fn summed_up(found: &summary::Figures) -> String {
     match found {
         summary::Figures { inactive: Some(why), .. } => format!("Nothing was buffered: {why}."),
-        summary::Figures { calls: Some((calls, left)), .. } => format!(
+        summary::Figures { calls: Some((requested, made)), .. } => format!(
             "{} reads, writes and seeks were requested, {} system calls were made.",
-            numbers::count(*calls),
-            numbers::count(*left)
+            numbers::count(*requested),
+            numbers::count(*made)
         ),
         _ => "No file had a buffer.".to_owned(),
     }

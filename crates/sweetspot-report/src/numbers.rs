@@ -2,7 +2,8 @@
 //!
 //! Sentences and tables say `3.90 KiB` ([`bytes`], [`seconds`]), with as many digits whatever the
 //! value; axes say `4 KiB` ([`axis_size`], [`axis_time`]), without zeros at the end. A buffer size that
-//! was asked for is said exactly ([`spoken`], [`typed`]).
+//! was asked for is said exactly ([`spoken`], [`typed`]), and so is a size of what is compared
+//! ([`exact_bytes`]).
 
 use sweetspot_core::size::BufferSize;
 
@@ -19,14 +20,22 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// What [`count`] writes, as a number again.
+pub fn counted(text: &str) -> Option<u64> {
+    text.replace(',', "").parse().ok()
+}
+
+/// A size to the last byte, where two are compared: `75,008 bytes`.
+pub fn exact_bytes(bytes: u64) -> String {
+    let noun = if bytes == 1 { "byte" } else { "bytes" };
+    format!("{} {noun}", count(bytes))
+}
+
 /// A size, in the unit that suits.
 pub fn bytes(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
-        return match bytes {
-            1 => "1 byte".to_string(),
-            bytes => format!("{bytes} bytes"),
-        };
+        return exact_bytes(bytes);
     }
     let mut size = bytes as f64 / 1024.0;
     let mut unit = 0;
@@ -47,12 +56,13 @@ pub fn seconds(seconds: f64) -> String {
     match seconds {
         s if s >= 0.1 => format!("{} s", three(s)),
         s if s >= 0.000_1 => format!("{} ms", three(s * 1e3)),
-        s if s > 0.0 => format!("{} us", three(s * 1e6)),
+        s if s >= 0.000_000_1 => format!("{} us", three(s * 1e6)),
+        s if s > 0.0 => format!("{} ns", three(s * 1e9)),
         _ => "0 s".to_string(),
     }
 }
 
-/// Three digits that count, at most two behind the point.
+/// Three digits that count, at most two behind the point: for sentences, where 0.16 s is enough.
 pub fn three(value: f64) -> String {
     match value {
         v if v >= 99.95 => format!("{v:.0}"),
@@ -63,7 +73,11 @@ pub fn three(value: f64) -> String {
 
 /// A ratio.
 pub fn ratio(ratio: f64) -> String {
-    if ratio >= 1.995 { format!("{ratio:.1}") } else { format!("{ratio:.2}") }
+    match ratio {
+        ratio if ratio >= 29.95 => format!("{ratio:.0}"),
+        ratio if ratio >= 1.995 => format!("{ratio:.1}"),
+        ratio => format!("{ratio:.2}"),
+    }
 }
 
 /// `1 file`, `2 files`.
@@ -128,7 +142,7 @@ pub fn size(size: BufferSize) -> String {
     }
 }
 
-/// Three digits that count.
+/// Three digits that count, however small: for tables of what was measured, and axes.
 pub fn three_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -178,18 +192,6 @@ pub fn axis_count(value: f64) -> String {
     digits(value)
 }
 
-/// A number with at most four digits and a suffix.
-pub fn scaled(number: f64) -> String {
-    let suffixes = ["", "K", "M", "G", "T"];
-    let mut number = number;
-    let mut suffix = 0;
-    while number >= 9999.5 && suffix + 1 < suffixes.len() {
-        number /= 1000.0;
-        suffix += 1;
-    }
-    format!("{number:.0}{}", suffixes[suffix])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +211,10 @@ mod tests {
         check(seconds(123.4), "123 s");
         check(ratio(5.16), "5.2");
         check(ratio(1.07), "1.07");
+        check(ratio(31.4), "31");
+        check(seconds(1.1e-10), "0.11 ns");
+        check(exact_bytes(75_008), "75,008 bytes");
+        assert_eq!((counted("4,000,000"), counted("many")), (Some(4_000_000), None));
         check(files(1), "1 file");
         assert_eq!((mean(20_971_520, 40_966), mean(7, 0)), (512, 7));
     }
@@ -257,17 +263,6 @@ mod tests {
             assert_eq!(axis_size(value), expected);
         }
         assert_eq!(axis_count(12_000.0), "12k");
-    }
-
-    #[test]
-    fn numbers_in_four_digits() {
-        let check = |number: f64, expected: &str| assert_eq!(scaled(number), expected);
-        check(0.0, "0");
-        check(9999.0, "9999");
-        check(9999.6, "10K");
-        check(1_234_567.0, "1235K");
-        check(12_345_678.0, "12M");
-        check(2e16, "20000T");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a summary of `run --summary` says first, as it is written and as it is read again.
 
+use crate::numbers::{count, counted};
+
 pub const BUFFERED_NO: &str = "buffered  no: ";
 pub const NOTE: &str = "note      ";
 const CALLS: &str = "calls     ";
@@ -10,7 +12,7 @@ pub const NOTHING: &str = "nothing was buffered: ";
 
 /// The line that says how many calls the program requested, and how many were made.
 pub fn calls(requested: u64, made: u64) -> String {
-    format!("{CALLS}{requested}{REQUESTED}{made}{MADE}")
+    format!("{CALLS}{}{REQUESTED}{}{MADE}", count(requested), count(made))
 }
 
 /// What a summary says in figures, for `verify`.
@@ -28,7 +30,7 @@ impl Figures {
         let calls = text.lines().find_map(|line| {
             let counts = line.strip_prefix(CALLS)?.strip_suffix(MADE)?;
             let (requested, made) = counts.split_once(REQUESTED)?;
-            Some((requested.parse().ok()?, made.parse().ok()?))
+            Some((counted(requested)?, counted(made)?))
         });
         let inactive = text.lines().find_map(|line| line.strip_prefix(BUFFERED_NO));
         let notes = text.lines().filter_map(|line| line.strip_prefix(NOTE));

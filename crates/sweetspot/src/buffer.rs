@@ -18,7 +18,6 @@ const DEFINED: [&[u8]; 2] = [b"IO-BUFFER-SIZE", b"IO_BUFFER_SIZE"];
 
 /// What is said of a text that is no size.
 pub const NO_SIZE: &str = "is not a size (such as 64K, auto or off)";
-pub const SO_NOTHING: &str = ", so nothing is buffered";
 
 /// A size and who asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +91,7 @@ pub fn read(text: &OsStr, origin: &str, warnings: &mut Vec<String>) -> Result<Bu
         Parsed::Size(size) => Ok(size),
         Parsed::NotANumber => {
             let shown = shown(text);
-            warnings.push(format!("{origin}: '{shown}' {NO_SIZE}{SO_NOTHING}"));
+            warnings.push(format!("{origin}: '{shown}' {NO_SIZE}"));
             Ok(BufferSize::Off)
         }
         Parsed::TooLarge => Err(Failure::own(format!(

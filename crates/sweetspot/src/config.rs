@@ -125,7 +125,7 @@ pub fn check_lasts(path: &Path) -> Result<(), Failure> {
     };
     match path.metadata() {
         Ok(found) if !found.is_file() && !found.is_dir() && !is_null(&found) => {
-            Err(Failure::own(format!("{}: {NO_FILE}, and each run is to read it", shown(path)))
+            Err(Failure::own(format!("{}: {NO_FILE}, and every run must read it", shown(path)))
                 .next("put the rules into a file, or take none at all: --config /dev/null"))
         }
         _ => Ok(()),
@@ -156,8 +156,7 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
     let mut mistakes = Vec::new();
     let rules = read(&path, Waiting::Never).and_then(|text| parse(&text, &path, &mut mistakes));
     if !mistakes.is_empty() {
-        let ignored =
-            |mistake: String| mistake.replace(buffer::SO_NOTHING, ", so the file is ignored");
+        let ignored = |mistake: String| format!("{mistake}, so the file is ignored");
         warnings.extend(mistakes.into_iter().map(ignored));
         return Vec::new();
     }
@@ -172,7 +171,7 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
 }
 
 /// Why a folder, a FIFO, a socket or a device is passed over.
-const NO_FILE: &str = "it is no regular file";
+const NO_FILE: &str = "not a regular file";
 
 fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
     let mut ignored = Vec::new();
@@ -181,8 +180,7 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
         let path = folder.join(FILE_NAME);
         let Ok(there) = path.symlink_metadata() else { continue };
         let why = if !is_own(&there, folder, &path) {
-            "it belongs to, or can be written by, someone else (also a group; look at it and its \
-             folder: ls -ld)"
+            "someone else owns it or can write to it, perhaps through a group (check it and its folder: ls -ld)"
         } else if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             NO_FILE
         } else {

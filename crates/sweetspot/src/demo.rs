@@ -345,10 +345,10 @@ fn verdict(estimate: &Estimate) -> String {
     let speed = if estimate.value >= 1.0 {
         format!("{:.1} times as fast", estimate.value)
     } else {
-        format!("{:.2} times as slow", 1.0 / estimate.value)
+        format!("{:.2} times slower", 1.0 / estimate.value)
     };
     match estimate.interval {
-        None => format!("{speed}, from too few pairs to be sure"),
+        None => format!("{speed} (too few pairs to be sure)"),
         Some(Interval { low, high }) if low <= 1.0 && high >= 1.0 => {
             "no difference can be shown".to_string()
         }
@@ -414,8 +414,8 @@ mod tests {
             assert!(report.contains(expected), "{report}");
         };
         check(&[(4.0, 2.0); 6], "2.0 times as fast");
-        check(&[(2.0, 4.0); 6], "2.00 times as slow");
-        check(&[(4.0, 2.0); 5], "2.0 times as fast, from too few pairs to be sure");
+        check(&[(2.0, 4.0); 6], "2.00 times slower");
+        check(&[(4.0, 2.0); 5], "2.0 times as fast (too few pairs to be sure)");
         let mut mixed = [(4.0, 2.0); 6];
         mixed[3] = (2.0, 2.1);
         check(&mixed, "no difference can be shown");

@@ -23,6 +23,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
 use trial::{Counts, Trial};
 
@@ -195,31 +196,31 @@ fn asked(program: &Path) -> Finding {
     };
     match probe::ask(program, &environment::Environment::own()) {
         Answer::Buffered => {
-            Finding::ok(Part::Run, name, "asked before it runs, dd says that it will be buffered")
+            Finding::ok(Part::Run, name, "the check before a run works: dd will be buffered")
         }
         Answer::Without(Calls::Reads, found) => obstacle("dd's reads would not be buffered", found),
         Answer::Without(Calls::Writes, found) => obstacle("dd's writes would not wait", found),
         Answer::Not(found) => obstacle("dd would not be buffered", found),
         Answer::Unknown(reason) => {
-            let says = format!("what is buffered shows only when a program has ended: {reason}");
+            let says = format!("this can be checked only after a program has run: {reason}");
             Finding::lacks(Part::Run, name, says)
         }
     }
 }
 
 fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
-    let Counts { requested, made } = counts;
+    let [requested, made] = [counts.requested, counts.made].map(numbers::count);
     if counts.are_fewer() {
-        let says = format!("dd requested {requested} calls; {made} were made");
+        let says = format!("dd: {requested} calls requested, {made} made");
         return Finding::ok(Part::Run, name, says);
     }
     let why = match trial.notes.as_slice() {
         [] => "no reason is known".to_owned(),
         notes => notes.join("; "),
     };
-    let says = match requested {
+    let says = match counts.requested {
         0 => format!("not buffered: {why}"),
-        _ => format!("dd requested {requested} calls; {made} were made: {why}"),
+        _ => format!("dd: {requested} calls requested, {made} made: {why}"),
     };
     Finding::lacks(Part::Run, name, says).mend(probe::mend_confinement())
 }

@@ -45,6 +45,7 @@ use arguments::{Arguments, Run, Verb};
 use clap::Parser;
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
+use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -68,14 +69,26 @@ fn say_what_is_too_large(verb: &Verb) {
 /// More than the parser takes of a stack, in bytes.
 const PARSER_STACK: usize = 1 << 20;
 
+/// What was typed. `help VERB` is `VERB --help`.
+fn typed() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|verb| verb == "help") {
+        words.remove(1);
+        words.truncate(2);
+        words.push("--help".into());
+    }
+    words
+}
+
 /// Parses what was typed; where a limit has left little stack (`ulimit -s 64`), on one of its own.
 fn parse() -> Result<Arguments, clap::Error> {
+    let parse = || Arguments::try_parse_from(typed());
     let is_small =
         getrlimit(Resource::Stack).current.is_some_and(|most| most < PARSER_STACK as u64);
     let parser = thread::Builder::new().stack_size(PARSER_STACK);
-    match is_small.then(|| parser.spawn(Arguments::try_parse)) {
+    match is_small.then(|| parser.spawn(parse)) {
         Some(Ok(parser)) => parser.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        _ => Arguments::try_parse(),
+        _ => parse(),
     }
 }
 

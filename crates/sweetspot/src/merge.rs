@@ -66,8 +66,9 @@ pub struct Run {
     pub seconds: f64,
     /// Reads, writes and seeks on files.
     pub calls: u64,
-    /// System calls that were left of them; none for a profile, which buffers nothing.
-    pub calls_left: Option<u64>,
+    /// System calls that were made for them; none for a profile, which buffers nothing.
+    #[serde(alias = "calls_left")]
+    pub calls_made: Option<u64>,
     pub read_bytes: u64,
     pub written_bytes: u64,
     /// Time in these calls, over all its processes; profiles only.
@@ -93,7 +94,7 @@ pub struct Merged {
     pub spread: Spread,
     /// Ranks of the job of which nothing was found; none if that is not known.
     pub missing_ranks: Vec<u64>,
-    /// Over all runs. Those with most time in calls first, or most system calls that were left.
+    /// Over all runs. Those with most time in calls first, or most system calls made.
     pub files: Vec<FileSum>,
 }
 
@@ -104,7 +105,8 @@ pub struct Total {
     pub span_seconds: f64,
     pub seconds: f64,
     pub calls: u64,
-    pub calls_left: Option<u64>,
+    #[serde(alias = "calls_left")]
+    pub calls_made: Option<u64>,
     pub read_bytes: u64,
     pub written_bytes: u64,
     pub file_seconds: Option<f64>,
@@ -115,7 +117,8 @@ pub struct Total {
 pub struct Spread {
     pub seconds: Range,
     pub calls: Range,
-    pub calls_left: Option<Range>,
+    #[serde(alias = "calls_left")]
+    pub calls_made: Option<Range>,
     pub bytes: Range,
     pub file_seconds: Option<Range>,
 }
@@ -135,7 +138,8 @@ pub struct FileSum {
     /// Runs that used it.
     pub runs: usize,
     pub calls: u64,
-    pub calls_left: Option<u64>,
+    #[serde(alias = "calls_left")]
+    pub calls_made: Option<u64>,
     pub read_bytes: u64,
     pub written_bytes: u64,
     /// Time in calls; profiles only.
@@ -148,7 +152,7 @@ impl FileSum {
     /// Adds what another run, or another process of the same run, did with it.
     fn add(&mut self, other: &FileSum) {
         self.calls = sum_of([self.calls, other.calls]);
-        self.calls_left = both(self.calls_left, other.calls_left, u64::saturating_add);
+        self.calls_made = both(self.calls_made, other.calls_made, u64::saturating_add);
         self.read_bytes = sum_of([self.read_bytes, other.read_bytes]);
         self.written_bytes = sum_of([self.written_bytes, other.written_bytes]);
         self.seconds = both(self.seconds, other.seconds, f64::add);
@@ -198,7 +202,7 @@ fn total(runs: &[Run]) -> Total {
     runs.iter().fold(none, |total, run| Total {
         seconds: total.seconds + run.seconds,
         calls: sum_of([total.calls, run.calls]),
-        calls_left: both(total.calls_left, run.calls_left, u64::saturating_add),
+        calls_made: both(total.calls_made, run.calls_made, u64::saturating_add),
         read_bytes: sum_of([total.read_bytes, run.read_bytes]),
         written_bytes: sum_of([total.written_bytes, run.written_bytes]),
         file_seconds: both(total.file_seconds, run.file_seconds, f64::add),
@@ -217,7 +221,7 @@ fn spread(runs: &[Run]) -> Option<Spread> {
     Some(Spread {
         seconds: range(&|run| Some(run.seconds))?,
         calls: range(&|run| Some(run.calls as f64))?,
-        calls_left: range(&|run| run.calls_left.map(|left| left as f64)),
+        calls_made: range(&|run| run.calls_made.map(|left| left as f64)),
         bytes: range(&|run| Some(run.moved_bytes() as f64))?,
         file_seconds: range(&|run| run.file_seconds),
     })
@@ -267,7 +271,7 @@ fn files(runs: &[Run]) -> Vec<FileSum> {
 fn sort(files: &mut [FileSum]) {
     files.sort_by(|a, b| {
         let seconds = |file: &FileSum| file.seconds.unwrap_or_default();
-        let calls = |file: &FileSum| (file.calls_left, file.calls);
+        let calls = |file: &FileSum| (file.calls_made, file.calls);
         seconds(b).total_cmp(&seconds(a)).then_with(|| calls(b).cmp(&calls(a)))
     });
 }
@@ -280,7 +284,7 @@ mod tests {
         let file = |(path, calls): &(&str, u64)| FileSum {
             path: (*path).to_owned(),
             calls: *calls,
-            calls_left: Some(calls / 10),
+            calls_made: Some(calls / 10),
             read_bytes: calls * 100,
             ..FileSum::default()
         };
@@ -289,7 +293,7 @@ mod tests {
             origin: Origin { rank, ranks: Some(4), started: 100.0, ..Origin::default() },
             seconds,
             calls,
-            calls_left: Some(calls / 10),
+            calls_made: Some(calls / 10),
             read_bytes: calls * 100,
             files: files.iter().map(file).collect(),
             ..Run::default()
@@ -308,7 +312,7 @@ mod tests {
         assert_eq!(ranks, [Some(0), Some(1), Some(3)]);
         assert_eq!((merged.slowest, merged.missing_ranks), (2, vec![2]));
         let total = &merged.total;
-        assert_eq!((total.calls, total.calls_left, total.read_bytes), (1430, Some(143), 143_000));
+        assert_eq!((total.calls, total.calls_made, total.read_bytes), (1430, Some(143), 143_000));
         assert_eq!((total.seconds, total.span_seconds), (4.5, 2.0));
         assert_eq!(merged.spread.seconds, Range { min: 1.0, median: 1.5, max: 2.0 });
         assert_eq!(merged.spread.calls, Range { min: 130.0, median: 300.0, max: 1000.0 });

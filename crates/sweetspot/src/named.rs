@@ -9,6 +9,7 @@ use std::io::{Cursor, Error, ErrorKind, Read, Result};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sweetspot_report::numbers;
 
 /// How long somebody who writes to a FIFO may take to open it: started together with `sweetspot`, they may come a
 /// moment later.
@@ -77,7 +78,9 @@ pub fn rest(file: impl Read, mebibytes: u64) -> Result<Vec<u8>> {
     let bytes_max = mebibytes << 20;
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > bytes_max {
-        true => Err(Error::other(format!("it is larger than {mebibytes} MiB"))),
+        true => {
+            Err(Error::other(format!("it is larger than {}", numbers::axis_size(bytes_max as f64))))
+        }
         false => Ok(bytes),
     }
 }

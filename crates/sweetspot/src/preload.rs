@@ -378,7 +378,7 @@ fn write(folder: &Path, library: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Whoever has loaded the old one keeps that.
+/// A process that has loaded the old one keeps it.
 fn replace(folder: &Path, library: &Path) -> std::io::Result<()> {
     whole(folder)?.persist(library)?;
     Ok(())

@@ -163,7 +163,9 @@ fn judge(live: &Live, program: &Path) -> Answer {
             Some(Ended::Exited(status)) => format!("ended with status {status}"),
             None => "did not end".to_owned(),
         };
-        return Answer::Not(Obstacle::new(format!("the library's trial inside the program {how}")));
+        return Answer::Not(Obstacle::new(format!(
+            "the test run of the library inside the program {how}"
+        )));
     }
     let obstacle = || {
         // That it was late is said below, in words that fit a guard that was waited for.

@@ -18,6 +18,7 @@ use sweetspot_guard::recover::{
     stale_ledgers,
 };
 use sweetspot_guard::{Error, ErrorKind, Noted};
+use sweetspot_report::numbers::{count, exact_bytes};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 
@@ -228,13 +229,13 @@ fn is_as_asked(fate: &Fate) -> bool {
 
 /// Of what was saved apart from its file: its name says of which file and offset it is.
 fn bytes_nowhere_else(saved: &Path) -> String {
-    let bytes = saved.metadata().map_or(0, |data| data.len());
+    let bytes = exact_bytes(saved.metadata().map_or(0, |data| data.len()));
     let offset = saved.to_string_lossy().rsplit_once("-at-").map_or(String::new(), |(_, at)| {
         let digits = at.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(at.len());
         at[..digits].to_owned()
     });
     format!(
-        "{}: {bytes} bytes that a program could not write to its file\n    to put them there: dd if={} \
+        "{}: {bytes} that a program could not write to its file\n    to put them there: dd if={} \
          of=FILE seek={offset} oflag=seek_bytes conv=notrunc\n",
         shown(saved),
         quoted(saved)
@@ -273,7 +274,7 @@ fn line(piece: &Piece) -> String {
         true => "a file with an unknown path".to_owned(),
         false => shown(&piece.path),
     };
-    format!("{path}: {} bytes at {}{process}: {fate}", piece.bytes, piece.base)
+    format!("{path}: {} at {}{process}: {fate}", exact_bytes(piece.bytes), count(piece.base))
 }
 
 /// What writes a saved piece where it was meant to be.
@@ -319,7 +320,7 @@ mod tests {
         };
         check(Fate::Written, &[]);
         check(Fate::Discarded, &[]);
-        check(Fate::Saved("/data/s".into()), &["/data/it's", "200 bytes at 4096", "/data/s"]);
+        check(Fate::Saved("/data/s".into()), &["/data/it's", "200 bytes at 4,096", "/data/s"]);
         check(Fate::Stuck("no".into()), &["/data/it's", "sweetspot recover /l", "no"]);
     }
 
@@ -345,7 +346,7 @@ mod tests {
         describe(&mut text, Path::new("/l"), std::slice::from_ref(&piece));
         let expected = r"dd if=/data/s of='/data/it'\''s' seek=4096 oflag=seek_bytes conv=notrunc";
         assert!(text.contains(expected), "{text}");
-        assert!(text.starts_with("/l\n  /data/it's: 200 bytes at 4096 of process 7: "), "{text}");
+        assert!(text.starts_with("/l\n  /data/it's: 200 bytes at 4,096 of process 7: "), "{text}");
 
         let piece = Piece { path: "/data/a\nb\x1b[2J".into(), ..piece };
         let said = command(&piece, Path::new("/data/s"));

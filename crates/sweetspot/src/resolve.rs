@@ -106,10 +106,9 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
             };
             let here = Path::new(".").join(name);
             if name.as_bytes().contains(&b'/') {
-                failure("there is no such file")
-                    .next(format!("check the path: ls -l {}", quoted(name)))
+                failure("no such file").next(format!("check the path: ls -l {}", quoted(name)))
             } else if name.as_bytes().starts_with(b"-") {
-                failure("it is not in PATH").next("options stand before --, the program after it")
+                failure("it is not in PATH").next("put options before --, the program after it")
             } else if !name.is_empty() && here.is_file() {
                 failure("it is not in PATH").next(format!("did you mean {}", quoted(here)))
             } else {
@@ -118,7 +117,7 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
             }
         }
         Missing::Hidden(file) => Failure::own(format!(
-            "cannot start '{named}': there is no right to look for it: {}",
+            "cannot start '{named}': permission denied while searching PATH: {}",
             shown(file)
         ))
         .status(STATUS_CANNOT_EXECUTE)
@@ -126,14 +125,17 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
         Missing::Unreachable(file, cause) => {
             Failure::own(format!("cannot start '{named}': {cause}: {}", shown(file)))
                 .status(STATUS_CANNOT_EXECUTE)
-                .next("check the spelling, and where links on the way lead: ls -l")
+                .next(format!("check the spelling and the symbolic links: ls -l {}", quoted(file)))
         }
         Missing::NotExecutable(file) => {
             let (cause, next) = if Path::new(name).is_dir() {
                 let inside = quoted(file.join("program"));
                 ("it is a folder", format!("name a program in it, such as {inside}"))
             } else {
-                ("there is no right to execute it", format!("try: chmod +x {}", quoted(file)))
+                (
+                    "permission denied: it is not executable",
+                    format!("try: chmod +x {}", quoted(file)),
+                )
             };
             Failure::own(format!("cannot start '{named}': {cause}: {}", shown(file)))
                 .status(STATUS_CANNOT_EXECUTE)

@@ -191,7 +191,7 @@ fn tell_what_cannot_be_buffered(program: &Path, reach: &Reach) {
         Reach::Reachable => return,
     };
     say(format_args!(
-        "sweetspot: {} is not buffered: {why} (--quiet hides this)",
+        "sweetspot: {} cannot be buffered: {why} (--quiet hides this)",
         program.display()
     ));
 }
@@ -264,7 +264,7 @@ fn was_active(session: Option<&RunSession>, program: &Path) -> Result<(), Failur
     let learned = session.map(RunSession::summary).unwrap_or_default();
     let shown = shown(program);
     let cause = match (learned.processes, learned.nothing(program)) {
-        (Some(0), _) => "no process has loaded the library".to_owned(),
+        (Some(0), _) => "no process loaded the library".to_owned(),
         // A program that had nothing to be buffered is none that could not be.
         (_, Some(why)) if !learned.unbuffered.is_empty() => why,
         _ => return Ok(()),
@@ -323,6 +323,9 @@ pub fn sizes_and_rules(
     let from_environment = buffer::from_environment(environment);
     let ruled = config::size_for(&config.rules, name);
     let asked = buffer::resolve(typed, from_environment, ruled, warnings)?;
+    for warning in warnings.iter_mut().filter(|warning| warning.ends_with(buffer::NO_SIZE)) {
+        warning.push_str("; it counts as off");
+    }
     if let Asked::Explicitly(_) = asked {
         for rule in &mut config.rules {
             rule.buffer = None;

@@ -14,6 +14,7 @@ use sweetspot_core::shown::Shown;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
+use sweetspot_report::numbers;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::summary::NOTHING;
 
@@ -44,7 +45,7 @@ pub struct FileSummary {
     /// Reads, writes and seeks that the program requested, and system calls that were made for them.
     #[serde(rename = "calls")]
     pub requested: u64,
-    #[serde(rename = "calls_left")]
+    #[serde(rename = "calls_made", alias = "calls_left")]
     pub made: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
@@ -76,7 +77,7 @@ pub struct Summary {
 }
 
 /// How a note begins that says why a whole process was not buffered.
-const UNBUFFERED: &str = "a process was not buffered, or no longer: ";
+const UNBUFFERED: &str = "buffering was off, or stopped, in one process: ";
 
 impl Summary {
     /// What the reader must know besides the files, of a run of `program`.
@@ -183,7 +184,7 @@ impl RunSession {
                 RunSession { ledger: Some(ledger), notes: Vec::new(), is_unfinished: false }
             }
             Err(error) => {
-                let notes = vec![format!("reads are buffered only: {error}")];
+                let notes = vec![format!("only reads are buffered: {error}")];
                 RunSession { ledger: None, notes, is_unfinished: false }
             }
         }
@@ -204,7 +205,7 @@ impl RunSession {
         if let Some(ledger) = &mut self.ledger
             && let Err(error) = ledger.start_guard(std::process::id())
         {
-            self.notes.push(format!("reads are buffered only: {error}"));
+            self.notes.push(format!("only reads are buffered: {error}"));
         }
     }
 
@@ -255,7 +256,10 @@ impl RunSession {
         let learned = ledger.summary();
         notes.extend(unfinished(&learned, ledger.path(), self.is_unfinished));
         if learned.files_beyond > 0 {
-            notes.push(format!("{} more files are not listed one by one", learned.files_beyond));
+            notes.push(format!(
+                "{} more are not listed one by one",
+                numbers::files(learned.files_beyond.into())
+            ));
         }
         let files = learned.files.iter().map(describe).collect();
         let (stdio, unbuffered): (Vec<_>, Vec<_>) =
@@ -273,20 +277,27 @@ fn unfinished(learned: &guarded::Summary, ledger: &Path, is_pending: bool) -> Ve
             quoted(ledger)
         ));
     }
-    if learned.saved > 0 {
-        notes.push(format!(
-            "{} pieces could not be written where they belong and were saved, the last one as {}",
-            learned.saved,
-            Shown(&learned.saved_path)
-        ));
+    let saved_path = Shown(&learned.saved_path);
+    match learned.saved {
+        0 => {}
+        1 => notes
+            .push(format!("1 part could not be written to its file and was saved as {saved_path}")),
+        saved => notes.push(format!(
+            "{} parts could not be written to their files and were saved, the last one as \
+             {saved_path}",
+            numbers::count(saved.into())
+        )),
     }
-    if learned.stuck > 0 {
-        notes.push(format!(
-            "{} pieces could be neither written nor saved and stay in the ledger; when there is \
-             room again, finish them with: sweetspot recover {}",
-            learned.stuck,
-            quoted(ledger)
-        ));
+    let again = format!("when there is room again: sweetspot recover {}", quoted(ledger));
+    match learned.stuck {
+        0 => {}
+        1 => notes.push(format!(
+            "1 part could be neither written nor saved; it stays in the ledger; {again}"
+        )),
+        stuck => notes.push(format!(
+            "{} parts could be neither written nor saved; they stay in the ledger; {again}",
+            numbers::count(stuck.into())
+        )),
     }
     notes
 }
@@ -296,7 +307,7 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
     use Counter::*;
     FileSummary {
         path: String::from_utf8_lossy(&file.path).into_owned(),
-        buffer: file.buffer.map_or_else(String::new, sweetspot_report::numbers::size),
+        buffer: file.buffer.map_or_else(String::new, numbers::size),
         requested: count(&[Hits, PassedReads, Appends, PassedWrites, Seeks]),
         made: count(&[Fills, PassedReads, Flushes, PassedWrites, KernelCalls]),
         read_bytes: count(&[HitBytes, PassedReadBytes]),
@@ -321,10 +332,10 @@ fn chosen(file: &guarded::FileSummary) -> Vec<String> {
 }
 
 fn words(chosen: guarded::Chosen) -> String {
-    let call_us = f64::from(chosen.cost.call_ns) / 1000.0;
-    let byte_ns = chosen.cost.byte_ps() as f64 / 1000.0;
-    let size = sweetspot_report::numbers::spoken(BufferSize::Bytes(chosen.bytes));
-    format!("{size}: a call costs {call_us:.1} us here, a byte {byte_ns:.2} ns")
+    let call = numbers::seconds(f64::from(chosen.cost.call_ns) / 1e9);
+    let byte = numbers::seconds(chosen.cost.byte_ps() as f64 / 1e12);
+    let size = numbers::spoken(BufferSize::Bytes(chosen.bytes));
+    format!("{size}: a call costs {call} here, a byte {byte}")
 }
 
 #[cfg(test)]
@@ -338,9 +349,9 @@ mod tests {
             let cost = Cost { call_ns, unit_ns };
             assert_eq!(words(guarded::Chosen { bytes, cost }), expected);
         };
-        check(65536, 900, 7250, "64 KiB: a call costs 0.9 us here, a byte 0.11 ns");
-        check(4 << 20, 1_003_200, 13_107, "4 MiB: a call costs 1003.2 us here, a byte 0.20 ns");
-        check(16384, 449, 0, "16 KiB: a call costs 0.4 us here, a byte 0.00 ns");
+        check(65536, 900, 7250, "64 KiB: a call costs 0.90 us here, a byte 0.11 ns");
+        check(4 << 20, 1_003_200, 13_107, "4 MiB: a call costs 1.00 ms here, a byte 0.20 ns");
+        check(16384, 449, 0, "16 KiB: a call costs 0.45 us here, a byte 0 s");
     }
 
     #[test]
@@ -356,8 +367,14 @@ mod tests {
         };
         check(0, 0, false, &[]);
         check(0, 0, true, &["recover /l"]);
-        check(2, 0, false, &["2 pieces could not be written where they belong"]);
-        check(0, 1, false, &["1 pieces could be neither written nor saved"]);
+        check(2, 0, false, &["2 parts could not be written to their files"]);
+        check(
+            1,
+            0,
+            false,
+            &["1 part could not be written to its file and was saved as /data/saved"],
+        );
+        check(0, 1, false, &["1 part could be neither written nor saved"]);
         check(1, 1, true, &["still pending", "/data/saved", "recover /l"]);
     }
 }

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use sweetspot_core::size::BufferSize;
+use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_guard::process::Ended;
-use sweetspot_report::numbers;
+use sweetspot_report::numbers::{self, bytes, count};
 use sweetspot_report::origin::Origin;
 use sweetspot_report::profile::data;
 use sweetspot_report::shown::shown;
@@ -147,14 +147,15 @@ impl Preview {
 
     /// The whole summary.
     pub fn text(&self, ran: &Ran<'_>) -> String {
-        let Ran { pid, seconds, learned, .. } = *ran;
+        let Ran { pid, learned, .. } = *ran;
+        let seconds = numbers::seconds(ran.seconds);
         let program = shown(ran.program);
         let mut text = TITLE.to_string();
         let ended = match ran.ended {
             Ended::Exited(_) => ended(ran.ended),
             Ended::Killed(_) => format!("ended by {}", ended(ran.ended)),
         };
-        let _ = writeln!(text, "program   {program}, pid {pid}, {ended}, {seconds:.3} s");
+        let _ = writeln!(text, "program   {program}, pid {pid}, {ended}, {seconds}");
         match self.inactive(ran) {
             Some(why) => {
                 let _ = writeln!(text, "{BUFFERED_NO}{why}");
@@ -203,11 +204,11 @@ impl Preview {
             InForce::SwitchedOff => Some(SWITCHED_OFF.to_owned()),
             InForce::Unbuffered(why) => Some(why.clone()),
             InForce::WithLibrary { reach: Reach::Unreachable(why), .. } => {
-                Some(format!("{} cannot be reached: {why}", shown(ran.program)))
+                Some(format!("{} cannot be buffered: {why}", shown(ran.program)))
             }
             InForce::WithLibrary { .. } => {
                 match ran.learned.and_then(|learned| learned.processes) {
-                    Some(0) => Some("no process has said that it loaded the library".to_owned()),
+                    Some(0) => Some("no process loaded the library".to_owned()),
                     _ => None,
                 }
             }
@@ -237,10 +238,12 @@ fn total(files: &[FileSummary]) -> String {
 }
 
 fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
-    let size = numbers::size(size);
+    let size = numbers::typed(size);
     match learned.and_then(|learned| learned.processes) {
         Some(1) => format!("size {size}, in 1 process"),
-        Some(processes) => format!("size {size}, in {processes} processes"),
+        Some(processes) => {
+            format!("size {size}, in {} processes", numbers::count(processes.into()))
+        }
         None => format!("size {size}"),
     }
 }
@@ -268,16 +271,21 @@ fn table(files: &[FileSummary]) -> String {
     let row = |file: &FileSummary| {
         let passed = match file.passed_through_calls {
             0 => String::new(),
-            calls if file.reasons.is_empty() => format!("{calls}: before it had earned its buffer"),
-            calls => format!("{calls}: {}", file.reasons.join("; ")),
+            calls if file.reasons.is_empty() => {
+                format!("{}: before it had earned its buffer", count(calls))
+            }
+            calls => format!("{}: {}", count(calls), file.reasons.join("; ")),
         };
         [
             shown(&file.path),
-            file.buffer.clone(),
-            file.requested.to_string(),
-            file.made.to_string(),
-            file.read_bytes.to_string(),
-            file.written_bytes.to_string(),
+            match size::parse(file.buffer.as_bytes()) {
+                Parsed::Size(size) => numbers::typed(size),
+                _ => file.buffer.clone(),
+            },
+            count(file.requested),
+            count(file.made),
+            bytes(file.read_bytes),
+            bytes(file.written_bytes),
             passed,
         ]
     };

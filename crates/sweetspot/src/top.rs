@@ -25,7 +25,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use sweetspot_core::cost::Cost;
-use sweetspot_report::numbers::scaled;
+use sweetspot_report::numbers::{bytes, count};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_report::text;
@@ -235,9 +235,9 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
         let header = ["calls/s", "average", "bytes/s", "saves", "processes", "program", "next"];
         let line = |row: &Row| {
             [
-                scaled(row.calls_per_second),
-                scaled(row.average_bytes),
-                scaled(row.bytes_per_second),
+                count(row.calls_per_second.round() as u64),
+                bytes(row.average_bytes.round() as u64),
+                bytes(row.bytes_per_second.round() as u64),
                 match row.obstacle {
                     Some(_) => "-".to_owned(),
                     None => format!("{:.1} %", row.saving * 100.0),
@@ -251,11 +251,17 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
             let line: String = line.chars().take(columns.unwrap_or(usize::MAX)).collect();
             let _ = writeln!(text, "{line}");
         }
-        text.push_str("\nsaves: share of one processor that a buffer would save, at least (writes cost more)\n");
+        text.push_str(
+            "\nsaves: share of one CPU that buffering would free, at least (writes cost more)\n",
+        );
     }
     if shown.hidden_processes > 0 {
         let who = hidden(rustix::process::geteuid().is_root());
-        let _ = writeln!(text, "hidden: {} {who}", shown.hidden_processes);
+        let processes = match shown.hidden_processes {
+            1 => "1 process".to_owned(),
+            many => format!("{many} processes"),
+        };
+        let _ = writeln!(text, "{processes} hidden: {who}");
     }
     text
 }
@@ -263,8 +269,8 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
 /// Who could see the others. Root in a container often may not look at what runs outside.
 fn hidden(is_root: bool) -> &'static str {
     match is_root {
-        true => "that root may not look at here",
-        false => "of other users; as root all are seen",
+        true => "not readable even by root here",
+        false => "of other users; run it as root to see all",
     }
 }
 

@@ -279,7 +279,7 @@ fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
     let answer = probe::ask(&program, &Environment::own());
     if let Some(obstacle) = answer.obstacle() {
         return Err(Failure::own(format!("'{}' cannot be buffered: {obstacle}", shown(&program)))
-            .next("so there is no size to find; it runs as fast as it can without sweetspot"));
+            .next("so there is no size to choose"));
     }
     Ok(program)
 }

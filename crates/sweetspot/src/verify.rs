@@ -186,7 +186,7 @@ fn rules(arguments: &Verify) -> Result<Option<PathBuf>, Failure> {
     let (mut mistakes, others): (Vec<_>, Vec<_>) = warnings.into_iter().partition(is_mistake);
     config::machine_rules(RULES_MAX, &mut mistakes);
     if let Some(mistake) = mistakes.into_iter().next() {
-        return Err(Failure::own(mistake).next("mend that first: `run` would say it each time"));
+        return Err(Failure::own(mistake).next("fix that first; `run` would warn every time"));
     }
     others.iter().for_each(|warning| say(format_args!("sweetspot: {warning}")));
     Ok(config.path)

@@ -77,7 +77,7 @@ impl Place {
         let files = profile["files"].as_array().unwrap().iter();
         let all = ["reads", "writes", "seeks"]
             .map(|calls| files.clone().map(|file| file[calls].as_u64().unwrap()).sum::<u64>());
-        let left = profile["prediction"]["calls_left"].as_u64().unwrap();
+        let left = profile["prediction"]["calls_made"].as_u64().unwrap();
         (all.iter().sum(), left, recording)
     }
 
@@ -100,7 +100,7 @@ impl Place {
     fn left(&self, way: &str, size: &str, calls: u64) -> u64 {
         let files = self.summary(way, size);
         let all = |what: &str| files.iter().map(|file| file[what].as_u64().unwrap()).sum::<u64>();
-        calls - all("calls") + all("calls_left")
+        calls - all("calls") + all("calls_made")
     }
 
     /// The program, and what it reads.
@@ -154,7 +154,7 @@ fn the_same_calls_lead_to_the_same_system_calls_no_matter_who_is_asked() {
         let rows = told["predicted"].as_array().unwrap();
         let replayed = |size: &str| {
             let row = rows.iter().find(|row| row["buffer"] == size).unwrap();
-            row["calls_left"].as_u64().unwrap()
+            row["calls_made"].as_u64().unwrap()
         };
         if replayed("auto") != profiled {
             wrong.push(format!(

@@ -90,7 +90,7 @@ fn the_example_in_c_runs_with_and_without_the_library() {
     let program = place.compile("embed", "cc", &source);
     let said = place.said(&["--summary=summary.txt"], &[program.to_str().unwrap()]);
     let summary = fs::read_to_string(place.work().join("summary.txt")).unwrap();
-    assert!(summary.contains("/out.dat  1048576"), "{said}{summary}");
+    assert!(summary.contains("/out.dat  1M"), "{said}{summary}");
     // Nothing reaches a static program, and the functions do nothing.
     let program = place.compile("embed-static", "cc -static", &source);
     check_example(&place, &[program.to_str().unwrap()], "sweetspot is not loaded\n");

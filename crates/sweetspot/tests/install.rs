@@ -73,7 +73,7 @@ fn a_machine_that_runs_the_tests_is_well() {
     assert!(text.contains("their reads and writes are buffered.\n\nTo run programs:\n"), "{text}");
     // What it tried is gone.
     assert_eq!(std::fs::read_dir(place.work()).unwrap().count(), 0);
-    let mut kept = report["findings"].as_array().unwrap().iter().filter(|l| l["name"] == "kept");
+    let mut kept = report["findings"].as_array().unwrap().iter().filter(|l| l["name"] == "cache");
     let cache = place.cache().display().to_string();
     assert!(kept.any(|line| line["says"].as_str().unwrap().contains(&cache)), "{report:#}");
 }
@@ -155,7 +155,7 @@ fn without_shared_memory_only_reads_are_buffered() {
     };
     assert_eq!(status.code(), Some(0), "{report:#}");
     assert_eq!(line(&report, "reads").0, "ok", "{report:#}");
-    assert_lacks(&report, "writes", "reads are buffered only", "");
+    assert_lacks(&report, "writes", "only reads are buffered", "");
     assert_lacks(&report, "/dev/shm", "writes are not buffered", "mount -o remount,rw /dev/shm");
 }
 
@@ -259,6 +259,6 @@ fn what_was_saved_away_from_its_file_is_listed_and_not_to_be_removed() {
         let line = format!("{}: 5 bytes", saved.display());
         assert!(listed.contains(&line), "{listed}");
     }
-    let line = found.lines().find(|line| line.contains("bytes of a program among it"));
+    let line = found.lines().find(|line| line.contains("with bytes of a program"));
     assert!(line.is_some_and(|line| line.contains("recover --list")), "{found}");
 }

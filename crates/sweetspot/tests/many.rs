@@ -64,7 +64,7 @@ fn check_runs(command: &str, number: u64) -> (Place, String, Value) {
     // Each copies with two calls a record.
     let calls = total("calls");
     assert!(calls >= number * (2 * RECORDS - 4) && calls <= number * (2 * RECORDS + 16), "{calls}");
-    assert!(total("calls_left") < calls, "{text}");
+    assert!(total("calls_made") < calls, "{text}");
     assert!(text.contains(&format!("{number} runs of sh on ")), "{text}");
     let (sum, spread) = (merged["total"]["seconds"].as_f64(), &merged["spread"]["seconds"]);
     let [min, median, max] = ["min", "median", "max"].map(|name| spread[name].as_f64().unwrap());
@@ -125,7 +125,7 @@ fn what_is_no_file_of_a_run_is_skipped_and_named() {
         ("cut.json", &ours[..ours.len() / 2], "not complete: it ends too early"),
         ("strange.json", &strange, "broken: invalid type"),
         ("newer.json", &newer, "with schema 99; this one reads 1"),
-        ("text", "sweetspot summary\nprogram", "a summary for people"),
+        ("text", "sweetspot summary\nprogram", "a text summary"),
     ];
     for (name, content, _) in cases {
         place.write(&format!("job/{name}"), content);

@@ -249,7 +249,7 @@ fn guard_of(program: &str) -> Pid {
 #[test]
 fn a_guard_that_is_late_holds_nothing_of_the_programs() {
     const LATE_US: &str = "inject=clock_nanosleep:delay_enter=500000";
-    // Whoever has them still: the shell itself has let go of both.
+    // Other processes that still have them: the shell itself has let go of both.
     const HOLDERS: &str = "cd / && exec 7>&- && grep -hs sweetspot /proc/[0-9]*/comm
         ls -l /proc/[0-9]*/cwd /proc/[0-9]*/fd 2> /dev/null | grep -F \"$0\"";
     if Command::new("strace").arg("-V").output().is_err() {

@@ -386,7 +386,7 @@ fn what_cannot_be_buffered_is_said_on_a_terminal_only() {
         let line = run(options).replace("./other;", &format!("./other{redirection};"));
         terminal.line(&line);
         terminal.wait_until(&line, |this| seen(&this.news()).len() == 1);
-        let told = terminal.news().contains("/other is not buffered: ");
+        let told = terminal.news().contains("/other cannot be buffered: ");
         assert_eq!(told, is_told, "{line}; on the screen:\n{}", terminal.screen());
     }
     let said = fs::read_to_string(folder.path().join("said")).unwrap();

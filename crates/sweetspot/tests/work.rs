@@ -60,7 +60,7 @@ fn lines_are_counted_as_wc_does() {
     place.check("lines a b", 0, "2 a\n3 b\n5 total\n", "");
     place.check("lines --ends lf b", 0, "2 b\n", "");
     place.check("lines nosuch a", 1, "2 a\n2 total\n", "cannot open nosuch: No such file");
-    place.check("lines nosuch", 1, "", "\n  is it there? ls -ld nosuch\n");
+    place.check("lines nosuch", 1, "", "\n  check the path: ls -ld nosuch\n");
     place.check("lines --line-bytes-max 2 a", 1, "", "\n  to allow it: --line-bytes-max 32\n");
     fs::write(place.path("bad"), b"ok\n\xFF\n").unwrap();
     place.check(

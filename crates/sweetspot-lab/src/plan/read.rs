@@ -240,7 +240,7 @@ impl Reader {
             let names_path = made_by.names("path");
             match made_by {
                 MadeBy::Generate(_) if names_path => {
-                    let what = "generate is told where to write by itself";
+                    let what = "generate adds the path itself";
                     return Err(value.error(what, "leave {path} out"));
                 }
                 MadeBy::Command(_) if !names_path => {

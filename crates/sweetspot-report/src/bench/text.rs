@@ -81,7 +81,7 @@ impl BenchReport {
 
     pub fn caption(&self) -> String {
         let figure = match self.figure {
-            "wall" => "Time: median, from the start of the process to its end",
+            "wall" => "Median time, from the start of the process to its end",
             _ => "Figure: the median over the runs of the median that each reported",
         };
         let mut caches: Vec<&str> = self.cells.iter().map(|row| row.cache).collect();
@@ -93,9 +93,9 @@ impl BenchReport {
             _ => "the cache as each cell has it".to_owned(),
         };
         format!(
-            "{figure}. Speed: how many times as fast as the baseline, over\nthe rounds in which both \
-             ran, with a 95 % interval where these are six or more. {} runs, each a fresh\nprocess, {} \
-             rounds after one to warm up, {cache}, in random order from seed {}.\n",
+            "{figure}. Speed: compared with the baseline\nin rounds where both ran; 95 % interval shown \
+             for six rounds or more. {} runs, each a fresh process,\n{} rounds after one to warm up, \
+             {cache}, in random order from seed {}.\n",
             self.runs, self.rounds, self.seed
         )
     }

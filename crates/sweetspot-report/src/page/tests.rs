@@ -77,7 +77,7 @@ fn profiled() -> Profile {
             ratio: 7.0,
             ratio_low: 5.0,
             ratio_high: 9.0,
-            calls_left: 9,
+            calls_made: 9,
         }),
         files: vec![File { path: "/data/<a>".to_owned(), reads: 700, ..File::default() }],
         timeline: (0..8).map(moment).collect(),
@@ -87,7 +87,7 @@ fn profiled() -> Profile {
 
 /// A page of one thing of each kind.
 fn report() -> Report {
-    let summary = "sweetspot summary\ncalls     200002 requested, 244 made\n";
+    let summary = "sweetspot summary\ncalls     200,002 requested, 244 made\n";
     let profile = |file: &str| NamedProfile { file: file.to_owned(), profile: profiled() };
     Report {
         sessions: vec![tuned()],

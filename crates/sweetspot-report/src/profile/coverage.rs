@@ -84,11 +84,12 @@ pub fn coverage(kernel: Calls, files: &[File], processes: &[Process], reach: &Re
             Some(Process { program, pid, .. }) => (
                 Seen::Part,
                 format!(
-                    "not everything: {program} {pid} uses io_uring, and what goes through it is \
-                     counted by nobody"
+                    "not everything: {program} {pid} uses io_uring; its calls cannot be counted"
                 ),
             ),
-            None => (Seen::All, "every read and write was seen".to_string()),
+            None => {
+                (Seen::All, "every read and write after the program's start was seen".to_string())
+            }
         },
     };
     Coverage { verdict, reason, kernel, seen }

@@ -92,9 +92,10 @@ pub struct Prediction {
     /// The true ratio is expected between these in 9 of 10 cases.
     pub ratio_low: f64,
     pub ratio_high: f64,
-    /// System calls that would be left of all its reads, writes and seeks.
-    #[serde(default)]
-    pub calls_left: u64,
+    /// System calls that would be made for all its reads, writes and seeks. The name before 0.2.0 is
+    /// accepted.
+    #[serde(default, alias = "calls_left")]
+    pub calls_made: u64,
 }
 
 /// What hinders, and what mends it.
@@ -327,8 +328,8 @@ pub struct Buffered {
 }
 
 impl File {
-    /// System calls that would be left of its reads, writes and seeks, as `run --summary` counts them.
-    pub fn calls_left(&self) -> u64 {
+    /// System calls that would be made for its reads, writes and seeks, as `run --summary` counts them.
+    pub fn calls_made(&self) -> u64 {
         let Buffered { hits, fills, asks, appends, flushes, seeks, quiesces, .. } = self.buffered;
         let passed_through = self.calls().saturating_sub(total([hits, appends, seeks]));
         total([passed_through, fills, asks, flushes, quiesces])

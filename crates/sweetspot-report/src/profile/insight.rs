@@ -32,8 +32,8 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
                 code: "waits".into(),
                 severity: Severity::Medium,
                 text: format!(
-                    "{} went into calls that waited for a device or another process; buffering \
-                     waits there too",
+                    "{} were spent waiting for a device or another process; buffering does \
+                     not shorten that",
                     numbers::seconds(waiting)
                 ),
                 command: None,
@@ -45,8 +45,7 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
             code: "busy-machine".into(),
             severity: Severity::Medium,
             text: format!(
-                "for {} of {} it waited for a processor that others used, so these times are from \
-                 a busy machine",
+                "the machine was busy: the program waited {} of {} for a CPU",
                 numbers::seconds(profile.evicted_seconds),
                 numbers::seconds(profile.seconds),
             ),
@@ -148,7 +147,7 @@ fn not_buffered(file: &File, found: &mut Vec<Insight>) {
     let (code, advice) = match () {
         () if has(Why::FromOutside) => (
             "from-outside",
-            "no other process may have it open by the same <: write ( prog < file ) in a script, or name the file as an argument",
+            "do not share this < with another process: write ( prog < file ) in a script, or name the file as an argument",
         ),
         () if has(Why::Shared) => ("shared", "open it after starting the child, or with O_CLOEXEC"),
         () if has(Why::OpenFlags) => {

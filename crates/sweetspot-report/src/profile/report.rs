@@ -76,7 +76,7 @@ pub fn text(profile: &Profile, style: Style) -> String {
     let _ = writeln!(text, "seen      {}", profile.coverage.reason);
     let _ = writeln!(
         text,
-        "observed  {} in {}; of it {} for observing",
+        "observed  {} after {}, including {} of profiling overhead",
         profile.ended,
         seconds(profile.seconds),
         seconds(profile.observing_seconds),
@@ -216,7 +216,10 @@ fn detail(file: &File, profile: &Profile, several: bool, style: Style, text: &mu
     }
     let stdio = file.stdio_calls * 100 / calls(file).max(1);
     if stdio > 0 {
-        facts.push(format!("{stdio} % by stdio"));
+        facts.push(match stdio {
+            100 => "all calls by stdio".to_owned(),
+            part => format!("{part} % of the calls by stdio"),
+        });
     }
     if file.waiting_seconds > file.seconds * 0.2 {
         facts.push(format!("{} waiting", seconds(file.waiting_seconds)));
@@ -249,11 +252,11 @@ fn pattern(file: &File) -> Option<String> {
         return None;
     }
     let mut text = match () {
-        () if percent(pattern.sequential) >= 90 => "in order".to_string(),
+        () if percent(pattern.sequential) >= 90 => "sequential".to_string(),
         () if percent(pattern.strided) >= 60 => "strided".to_string(),
-        () if percent(pattern.random) >= 60 => "at random".to_string(),
+        () if percent(pattern.random) >= 60 => "random".to_string(),
         () => format!(
-            "{} % in order, {} % strided, {} % at random",
+            "{} % sequential, {} % strided, {} % random",
             percent(pattern.sequential),
             percent(pattern.strided),
             percent(pattern.random),
@@ -435,14 +438,14 @@ mod tests {
             ..Pattern::default()
         };
         check(some(1, 0, 0), None);
-        check(some(95, 2, 3), Some("in order"));
+        check(some(95, 2, 3), Some("sequential"));
         check(some(5, 90, 5), Some("strided"));
-        check(some(5, 5, 90), Some("at random"));
-        check(some(50, 25, 25), Some("50 % in order, 25 % strided, 25 % at random"));
+        check(some(5, 5, 90), Some("random"));
+        check(some(50, 25, 25), Some("50 % sequential, 25 % strided, 25 % random"));
         let again = Pattern { re_reads: 40, re_writes: 9, ..some(100, 0, 0) };
-        check(again, Some("in order, 40 % read again"));
+        check(again, Some("sequential, 40 % read again"));
         let over = Pattern { re_writes: 60, ..some(100, 0, 0) };
-        check(over, Some("in order, 60 % rewritten"));
+        check(over, Some("sequential, 60 % rewritten"));
     }
 
     #[test]

@@ -62,19 +62,19 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     let used = number(&regular);
     let on = match number(&main) {
         main if main == used || main == 0 => files(used),
-        main => format!("{}, most of it on {}", files(used), count(main)),
+        main => format!("{}, mostly {}", files(used), count(main)),
     };
     let transfers = total(regular.iter().map(|file| file.transferring_calls()));
     let moved = total(regular.iter().map(|file| file.moved_bytes()));
     let each = match transfers {
         0 => String::new(),
-        transfers => format!(" of {}", bytes(mean(moved, transfers))),
+        transfers => format!(" (average {})", bytes(mean(moved, transfers))),
     };
-    let share = 100.0 * profile.file_seconds / busy(profile);
-    let share = if share < 1.0 { "Less than 1".to_string() } else { format!("{share:.0}") };
+    let (whole, on_others) = whole(profile);
+    let share = share(profile);
     let calls = count(all);
     let calls = if all == 1 { "1 system call".into() } else { format!("{calls} system calls") };
-    let went = format!("{share} % of {} went into {calls}{each} on {on}", time(profile));
+    let went = format!("{share} % of {whole} went into {calls}{each} on {on}");
     let hindered = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);
     let (answer, verb) = match (profile.prediction, gains(profile)) {
         _ if hindered.is_some() => (hindered.map(cannot).unwrap_or_default(), None),
@@ -94,7 +94,7 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     let command = || shell_words(&profile.command);
     let next =
         verb.map_or_else(String::new, |verb| format!(" Try: sweetspot {verb} -- {}", command()));
-    format!("{answer}. {went}{waits}{unseen}.{next}")
+    format!("{answer}. {went}{waits}{unseen}.{on_others}{next}")
 }
 
 /// What `run` should gain, and the verb to try; where it may be nothing, the one that measures.
@@ -105,12 +105,12 @@ fn worth_it(profile: &Profile, prediction: &Prediction) -> (String, Option<&'sta
         false => ("Perhaps use", "tune"),
     };
     let answer = format!(
-        "{advice} `sweetspot run`: it should take {} instead of {}, {} times as fast (estimate, {} to {})",
-        seconds(now / prediction.ratio),
-        seconds(now),
+        "{advice} `sweetspot run`: it should be about {} times as fast ({} to {}): {} instead of {}",
         ratio(prediction.ratio),
         ratio(prediction.ratio_low),
         ratio(prediction.ratio_high),
+        seconds(now / prediction.ratio),
+        seconds(now),
     );
     (answer, Some(verb))
 }
@@ -190,17 +190,26 @@ fn busy(profile: &Profile) -> f64 {
     alone.max(profile.file_seconds + profile.other_seconds).max(profile.processor_seconds)
 }
 
-fn time(profile: &Profile) -> String {
-    let busy = busy(profile);
-    if is_busy(profile) {
-        let whole = seconds(profile.seconds);
-        return format!("{} ({whole} on a busy machine)", seconds(busy));
-    }
-    if busy > profile.seconds * 1.1 && profile.processes.len() > 1 {
-        format!("{} in {} processes", seconds(busy), count(profile.processes.len() as u64))
-    } else {
-        seconds(profile.seconds)
-    }
+/// Which part of that the calls on files are, in percent.
+fn share(profile: &Profile) -> String {
+    let share = 100.0 * profile.file_seconds / busy(profile);
+    if share < 1.0 { "Less than 1".to_string() } else { format!("{share:.0}") }
+}
+
+/// What calls are a part of, in words; and a sentence on the whole time, where that is something else.
+fn whole(profile: &Profile) -> (String, String) {
+    let (busy, processes) = (busy(profile), profile.processes.len() as u64);
+    let text = match busy > profile.seconds * 1.1 {
+        _ if is_busy(profile) => {
+            let all = seconds(profile.seconds);
+            let on_others = format!(" The machine was busy: it took {all} in all.");
+            return ("its time".to_owned(), on_others);
+        }
+        true if processes > 1 => format!("{} in {} processes", seconds(busy), count(processes)),
+        true => format!("{} in its threads", seconds(busy)),
+        false => seconds(profile.seconds),
+    };
+    (text, String::new())
 }
 
 /// That there is nothing to gain, and why; or that there would be, and what hinders.
@@ -269,12 +278,10 @@ fn because(reason: &str, on: &[&File]) -> String {
     }
     let how = match reason {
         reason if reason == Why::TooFewCalls.text() => "used with too few calls to be worth it",
-        reason if reason == Why::NotWorthIt.text() => {
-            "used in a way in which a buffer serves too few calls"
-        }
+        reason if reason == Why::NotWorthIt.text() => "used too irregularly for a buffer",
         // Where stdio leaves nothing to gain, that it is stdio is not the whole reason.
         reason if reason == Why::Stdio.text() && is_mostly_random(on) => {
-            "used through stdio, and at random"
+            "accessed at random through stdio"
         }
         reason if reason == Why::Stdio.text() && mean_of(on) >= STDIO_FULL_BYTES => {
             "used through stdio, which buffers by itself"

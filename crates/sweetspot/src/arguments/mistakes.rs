@@ -81,6 +81,11 @@ fn unknown(typed: &str) -> &'static str {
     }
 }
 
+/// The limits in what clap says of a number beyond them: `50 is not in 1..=20`.
+fn limits(why: &str) -> Option<(&str, &str)> {
+    why.rsplit_once(" is not in ")?.1.split_once("..=")
+}
+
 /// What was wrong with what was typed, and what to type next. `None`: clap says it best.
 fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
     let context = |kind: ContextKind| match error.get(kind) {
@@ -126,9 +131,16 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 true => ": a whole number is wanted, such as 1000".to_owned(),
                 false => format!(": {why}"),
             });
-            let what = match value.as_str() {
-                "" => format!("{option} needs a value"),
-                value => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
+            let limits = why.as_deref().and_then(limits);
+            let what = match (value.as_str(), limits) {
+                ("", _) => format!("{option} needs a value"),
+                (_, Some((least, most))) => {
+                    let unit = if option == "--max-age" { " milliseconds" } else { "" };
+                    format!("{option} must be between {least} and {most}{unit}")
+                }
+                (value, None) => {
+                    format!("{option} cannot be '{value}'{}", why.unwrap_or_default())
+                }
             };
             (format!("{at}: {what}"), help)
         }
@@ -184,10 +196,11 @@ mod tests {
             " bench: --budget cannot be 'soon': expected a time such as 90s, 5m or 1h",
             "all options: sweetspot bench --help",
         );
+        check("tune --patience 50 ls", " tune: --patience must be between 1 and 20", tune_help);
         check(
-            "tune --patience 50 ls",
-            " tune: --patience cannot be '50': 50 is not in 1..=20",
-            tune_help,
+            "run --max-age 0 -- ls",
+            " run: --max-age must be between 1 and 60000 milliseconds",
+            "all options: sweetspot run --help",
         );
         check(
             "tune --seed x ls",

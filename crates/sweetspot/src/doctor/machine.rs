@@ -55,7 +55,7 @@ pub fn c_library(is_reached: bool) -> Finding {
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     match (version, is_reached) {
         (Some(version), true) => {
-            Finding::ok(Part::Run, "C library", format!("{version}, whose internals are known"))
+            Finding::ok(Part::Run, "C library", format!("{version}, supported"))
         }
         (Some(version), false) => {
             let says = format!("{version}; nothing was buffered under it, for the reason above");
@@ -96,7 +96,7 @@ fn shared_memory() -> Finding {
 /// By it the guard learns of deaths.
 fn pidfd() -> Finding {
     match pidfd_open(getpid(), PidfdFlags::empty()) {
-        Ok(_) => Finding::ok(Part::Run, "pidfd", "the guard learns of a program's death at once"),
+        Ok(_) => Finding::ok(Part::Run, "pidfd", "the guard notices at once when a program dies"),
         Err(error) => {
             let says =
                 format!("{error}: there is no guard, so writes are not buffered (needs Linux 5.3)");
@@ -121,7 +121,11 @@ fn left_behind() -> Finding {
     match count {
         0 => Finding::ok(part, "left behind", "nothing is pending from killed programs"),
         _ => {
-            let says = format!("{bytes} bytes in {count} pieces, from killed programs");
+            let says = format!(
+                "{} in {}, from killed programs",
+                numbers::bytes(bytes),
+                if count == 1 { "1 part".to_owned() } else { format!("{count} parts") }
+            );
             Finding::lacks(part, "left behind", says).mend("sweetspot recover".to_owned())
         }
     }
@@ -224,21 +228,24 @@ fn writable(name: &'static str, folder: Option<PathBuf>) -> Finding {
 pub fn yours() -> Vec<Finding> {
     let named = std::env::var_os(CACHE).map(PathBuf::from);
     let of_root = geteuid().is_root().then(|| PathBuf::from(FOLDER_OF_ROOT));
-    let all = [named, home::cache(), of_root, home::config()];
-    let mut folders: Vec<PathBuf> =
-        all.into_iter().flatten().chain(home::costs()).filter(|folder| folder.is_dir()).collect();
-    folders.dedup();
+    let called = |name: &'static str| move |folder: PathBuf| (name, folder);
+    let all = [named, home::cache(), of_root].into_iter().flatten().map(called("cache"));
+    let all = all.chain(home::config().map(called("config")));
+    let mut folders: Vec<(&'static str, PathBuf)> = all
+        .chain(home::costs().into_iter().map(called("state")))
+        .filter(|(_, folder)| folder.is_dir())
+        .collect();
+    folders.dedup_by(|(_, next), (_, folder)| next == folder);
     let saved = saved_apart();
     let says = |folder: &Path| {
         let size = numbers::bytes(bytes(folder));
         match saved.iter().any(|saved| saved.starts_with(folder)) {
-            true => format!(
-                "{size}, bytes of a program among it; to see them: sweetspot recover --list"
-            ),
+            true => format!("{size}, with bytes of a program: sweetspot recover --list"),
             false => format!("{size}; to remove it: rm -rf {}", quoted(folder)),
         }
     };
-    folders.iter().map(|folder| Finding::ok(Part::Yours, "kept", says(folder))).collect()
+    let found = |(name, folder): (_, PathBuf)| Finding::ok(Part::Yours, name, says(&folder));
+    folders.into_iter().map(found).collect()
 }
 
 fn bytes(folder: &Path) -> u64 {

@@ -78,7 +78,7 @@ pub fn of(library: &Path) -> Result<Trial, Failure> {
     let program = resolve::find(OsStr::new(PROGRAM), path.as_deref())
         .map_err(|missing| resolve::failure(OsStr::new(PROGRAM), &missing))?;
     if let Reach::Unreachable(why) = reach::inspect(&program, path.as_deref()) {
-        return Err(Failure::own(format!("{} cannot be reached: {why}", shown(&program))));
+        return Err(Failure::own(format!("{} cannot be buffered: {why}", shown(&program))));
     }
     let folder = folder().map_err(|error| failed("no folder for its files", &error))?;
     let mut trial = Trial::default();

@@ -103,9 +103,7 @@ fn read(path: &Path) -> Result<Ours, String> {
     }
     let content = fs::read(path).map_err(|error| error.to_string())?;
     if content.starts_with(summary::TITLE.as_bytes()) {
-        return Err(
-            "a summary for people; --summary=DIR/ makes those that can be merged".to_owned()
-        );
+        return Err("a text summary; use --summary=DIR/ for files that can be combined".to_owned());
     }
     if !content.starts_with(b"{") {
         return Err("not a file of a run".to_owned());
@@ -140,12 +138,12 @@ fn parse<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, String> {
 
 fn of_summary(file: String, record: Record) -> Run {
     let sum = |of: fn(&FileSummary) -> u64| data::total(record.files.iter().map(of));
-    let (calls, calls_left) = (sum(|file| file.requested), Some(sum(|file| file.made)));
+    let (calls, calls_made) = (sum(|file| file.requested), Some(sum(|file| file.made)));
     let (read_bytes, written_bytes) = (sum(|file| file.read_bytes), sum(|file| file.written_bytes));
     let files = record.files.into_iter().map(|file| FileSum {
         path: file.path,
         calls: file.requested,
-        calls_left: Some(file.made),
+        calls_made: Some(file.made),
         read_bytes: file.read_bytes,
         written_bytes: file.written_bytes,
         ..FileSum::default()
@@ -157,7 +155,7 @@ fn of_summary(file: String, record: Record) -> Run {
         ended: record.ended,
         seconds: record.seconds,
         calls,
-        calls_left,
+        calls_made,
         read_bytes,
         written_bytes,
         file_seconds: None,
@@ -182,7 +180,7 @@ fn of_profile(file: String, profile: Profile) -> Run {
     Run {
         file,
         calls: sum(data::File::calls),
-        calls_left: None,
+        calls_made: None,
         read_bytes: sum(|file| file.read_bytes),
         written_bytes: sum(|file| file.written_bytes),
         files: files.collect(),

@@ -50,7 +50,7 @@ fn sentence(merged: &Merged) -> String {
         _ => format!("{} hosts", hosts.len()),
     };
     let total = &merged.total;
-    let left = match (total.calls_left, total.file_seconds) {
+    let left = match (total.calls_made, total.file_seconds) {
         (Some(left), _) => format!(" requested, {} made", count(left)),
         (None, Some(time)) => format!(", which took {}", seconds(time)),
         (None, None) => String::new(),
@@ -136,7 +136,7 @@ fn spread(merged: &Merged) -> String {
         row("time", &spread.seconds, seconds(total.seconds), &seconds),
         row("calls", &spread.calls, count(total.calls), &number),
     ];
-    if let (Some(range), Some(all)) = (&spread.calls_left, total.calls_left) {
+    if let (Some(range), Some(all)) = (&spread.calls_made, total.calls_made) {
         rows.push(row("made", range, count(all), &number));
     }
     if let (Some(range), Some(all)) = (&spread.file_seconds, total.file_seconds) {
@@ -159,7 +159,7 @@ fn runs(merged: &Merged) -> String {
             run.origin.name(),
             seconds(run.seconds),
             count(run.calls),
-            run.calls_left.map(count).or(run.file_seconds.map(seconds)).unwrap_or_default(),
+            run.calls_made.map(count).or(run.file_seconds.map(seconds)).unwrap_or_default(),
             bytes(run.moved_bytes()),
         ]
     };
@@ -174,7 +174,7 @@ fn runs(merged: &Merged) -> String {
 
 /// What is told of calls: what was left of them, or how long they took.
 fn of_calls(merged: &Merged) -> &'static str {
-    if merged.total.calls_left.is_some() { "made" } else { "in calls" }
+    if merged.total.calls_made.is_some() { "made" } else { "in calls" }
 }
 
 fn files(all: &[FileSum]) -> String {
@@ -187,7 +187,7 @@ fn files(all: &[FileSum]) -> String {
             if *number > 1 { format!("{} ({number} files)", file.path) } else { file.path.clone() },
             count(file.runs as u64),
             count(file.calls),
-            file.calls_left.map(count).or(file.seconds.map(seconds)).unwrap_or_default(),
+            file.calls_made.map(count).or(file.seconds.map(seconds)).unwrap_or_default(),
             bytes(file.moved_bytes()),
         ]
     };
@@ -210,7 +210,7 @@ fn files(all: &[FileSum]) -> String {
 /// How many files have a part of the time in calls, or of the calls that were left, that counts.
 fn matter(folded: &[(u64, FileSum)]) -> usize {
     let weight = |file: &FileSum| {
-        file.seconds.or(file.calls_left.map(|left| left as f64)).unwrap_or(file.calls as f64)
+        file.seconds.or(file.calls_made.map(|left| left as f64)).unwrap_or(file.calls as f64)
     };
     let all: f64 = folded.iter().map(|(_, file)| weight(file)).sum();
     folded.iter().filter(|(_, file)| weight(file) >= all * SHARE_SHOWN).count()
@@ -278,7 +278,7 @@ mod tests {
             path: path.to_owned(),
             runs: 1,
             calls,
-            calls_left: Some(1),
+            calls_made: Some(1),
             ..FileSum::default()
         };
         let all = [

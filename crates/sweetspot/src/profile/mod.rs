@@ -87,8 +87,8 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let (places, trace) = (arguments.r#where, record.is_some());
     let wanted = Wanted { places, trace, costs: home::costs(), rules };
     let observation = Observation::create(wanted).map_err(|error| {
-        let megabytes = if record.is_some() { 36 } else { 12 };
-        let next = format!("profile needs some {megabytes} MB in /dev/shm");
+        let needed = if record.is_some() { 36 << 20 } else { 12 << 20 };
+        let next = format!("profile needs some {} in /dev/shm", numbers::bytes(needed));
         Failure::own(format!("{error}")).next(next)
     })?;
     let observed = observed(&observation, asked, &environment)?;
@@ -316,8 +316,8 @@ impl Progress {
         let seconds = self.looked.elapsed().as_secs_f64();
         let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds) as u64;
         let line = format!(
-            "\r\x1b[K{:.0} s: {} calls/s, {}/s",
-            self.started.elapsed().as_secs_f64(),
+            "\r\x1b[K{}: {} calls/s, {}/s",
+            numbers::duration(self.started.elapsed().as_secs_f64()),
             numbers::count(rate(now.0, self.before.0)),
             numbers::bytes(rate(now.1, self.before.1)),
         );

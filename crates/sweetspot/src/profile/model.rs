@@ -286,8 +286,8 @@ fn predicted(profile: &Profile, files: &[File]) -> Prediction {
     let alone = predict(unobserved(profile), parallel(profile), &all, busy);
     // What others took from it, they will take again.
     let slowed = profile.seconds / (profile.seconds - profile.evicted_seconds).max(1e-6);
-    let calls_left = data::total(files.iter().map(File::calls_left));
-    Prediction { seconds: alone.seconds * slowed, calls_left, ..alone }
+    let calls_made = data::total(files.iter().map(File::calls_made));
+    Prediction { seconds: alone.seconds * slowed, calls_made, ..alone }
 }
 
 /// A file as `run --stdio` would buffer it: calls in order, of which but the first ones are answered.
@@ -368,7 +368,7 @@ fn predict(before: f64, parallel: f64, all: &Change, busy: f64) -> Prediction {
     let ratio = before / after;
     let factor = (DEVIATIONS * deviation).exp();
     let (ratio_low, ratio_high) = (ratio / factor, ratio * factor);
-    Prediction { seconds: after, ratio, ratio_low, ratio_high, calls_left: 0 }
+    Prediction { seconds: after, ratio, ratio_low, ratio_high, calls_made: 0 }
 }
 
 fn verdict(file: &File, seconds: f64) -> Verdict {

@@ -46,9 +46,8 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
         .collect();
     let busy = report.disturbed_runs;
     let how = format!(
-        "{} runs, each a fresh process, {} cache, in random rounds from seed {}; during {busy} of \
-         them something waited for a processor or memory for more than a tenth of the time, and \
-         none was dropped",
+        "{} runs, each a fresh process, {} cache, in random rounds from seed {}; {busy} of \
+         them were disturbed by other load, and none was dropped",
         runs.len(),
         report.cache,
         plan.seed

@@ -12,7 +12,7 @@ fn says_what_was_buffered_and_what_was_not() {
         read_bytes: 200_000,
         written_bytes: 0,
         buffered_calls: 936,
-        chosen: vec!["64 KiB: a call costs 0.9 us here".to_owned()],
+        chosen: vec!["64 KiB: a call costs 0.90 us here".to_owned()],
         passed_through_calls: 64,
         reasons: ["too few calls to be worth it", "mapped into memory"].map(str::to_owned).to_vec(),
     };
@@ -48,18 +48,18 @@ fn says_what_was_buffered_and_what_was_not() {
         reachable(),
         Some(&learned),
         &[
-            "./job, pid 42, exit status 3, 1.500 s",
-            "size 65536, in 2 processes",
+            "./job, pid 42, exit status 3, 1.50 s",
+            "size 64K, in 2 processes",
             "/data/in.dat",
-            "1000",
-            "chosen    /data/in.dat: 64 KiB: a call costs 0.9 us here\n",
+            "1,000",
+            "chosen    /data/in.dat: 64 KiB: a call costs 0.90 us here\n",
             "64: too few calls to be worth it; mapped into memory",
         ],
     );
     let silent = Summary { processes: Some(0), ..Summary::default() };
-    check(reachable(), Some(&silent), &["buffered  no: no process has said"]);
-    check(reachable(), Some(&Summary::default()), &["buffered  size 65536\n"]);
+    check(reachable(), Some(&silent), &["buffered  no: no process loaded the library"]);
+    check(reachable(), Some(&Summary::default()), &["buffered  size 64K\n"]);
     let fixed = Preview::new(BufferSize::Auto, None, Reach::Unreachable(Why::Go));
-    check(fixed, None, &["buffered  no: ./job cannot be reached: it is a Go program"]);
+    check(fixed, None, &["buffered  no: ./job cannot be buffered: it is a Go program"]);
     check(Preview::switched_off(), None, &["buffered  no: SWEETSPOT=off"]);
 }

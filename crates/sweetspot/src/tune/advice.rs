@@ -39,15 +39,20 @@ impl Advice<'_> {
                 self.size()
             ),
             Reply::No => format!(
-                "Leave it as it is: `sweetspot run` {}{}.",
+                "Leave it as it is: `sweetspot run` {}.",
                 match worth.interval {
-                    Some(Interval { high, .. }) if high < 1.0 / (1.0 + self.plan.within) =>
-                        format!("is slower here, {} times as fast", three(worth.speed)),
-                    Some(Interval { high, .. }) if high > 1.005 =>
-                        format!("gains at most {} here", percent_at_least(high - 1.0)),
-                    _ => "gains nothing here".to_string(),
-                },
-                interval(worth)
+                    Some(Interval { low, high }) if high < 1.0 / (1.0 + self.plan.within) => {
+                        let inverse = Interval { low: 1.0 / high, high: 1.0 / low };
+                        let longer = Compared { interval: Some(inverse), ..*worth };
+                        let times = three(1.0 / worth.speed);
+                        format!("takes {times} times as long here{}", interval(&longer))
+                    }
+                    Some(Interval { high, .. }) if high > 1.005 => {
+                        let most = percent_at_least(high - 1.0);
+                        format!("gains at most {most} here{}", interval(worth))
+                    }
+                    _ => format!("is as fast or slower here ({} pairs)", worth.pairs),
+                }
             ),
             Reply::Open => self.undecided(worth),
         }
@@ -69,9 +74,9 @@ impl Advice<'_> {
         let Some(size) = &self.answer.size else {
             return match self.is_complete {
                 true => format!(
-                    "Set no size: times vary so much here that too few runs were left to try \
-                     sizes.{}",
-                    self.more_patience(self.plan.patience + 1, "have enough")
+                    "Set no size: the timings were too noisy to compare sizes within this many \
+                     runs.{}",
+                    self.more_patience(self.plan.patience + 1, "may be enough")
                 ),
                 false => "Set no size: none was tried yet.".to_string(),
             };
@@ -221,18 +226,18 @@ mod tests {
             ),
             (
                 None,
-                "Set no size: times vary so much here that too few runs were left to try sizes. \
-                 More runs have enough: sweetspot tune --patience 2 -- ...",
+                "Set no size: the timings were too noisy to compare sizes within this many runs. \
+                 More runs may be enough: sweetspot tune --patience 2 -- ...",
             ),
         ] {
             check(gain, size, &format!("{used}{said}"));
         }
         for (speed, said) in [
             ([0.96, 0.99, 1.02], "gains at most 2 % here (95 % interval 0.96 to 1.02, 6 pairs)"),
-            ([0.96, 0.98, 1.0], "gains nothing here (95 % interval 0.96 to 1.00, 6 pairs)"),
+            ([0.96, 0.98, 1.0], "is as fast or slower here (6 pairs)"),
             (
                 [0.7, 0.8, 0.9],
-                "is slower here, 0.80 times as fast (95 % interval 0.70 to 0.90, 6 pairs)",
+                "takes 1.25 times as long here (95 % interval 1.11 to 1.43, 6 pairs)",
             ),
         ] {
             let said = format!("Leave it as it is: `sweetspot run` {said}.");

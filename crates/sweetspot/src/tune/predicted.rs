@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
-use sweetspot_report::numbers::typed;
+use sweetspot_report::numbers::{self, three, typed};
 use sweetspot_report::shown::shown;
 
 /// Runs of a confirmation, at most.
@@ -110,20 +110,21 @@ impl Predicted {
                 );
             }
             (_, true) => format!(
-                "auto should be within {percent} of the best, and {smallest} the smallest size as good"
+                "auto should be within {percent} of the best; the smallest size that is as good is \
+                 {smallest}"
             ),
             (_, false) => {
                 format!("{smallest} should be the smallest buffer within {percent} of the best")
             }
         };
         format!(
-            "Predicted, not measured: {what}: {:.2} s instead of {:.2} s, {:.2} times as fast ({:.2} to \
-             {:.2}).",
-            used.seconds,
-            self.row(OFF).seconds,
-            used.speed,
-            used.low,
-            used.high
+            "Predicted, not measured: {what}. It should take {} instead of {}, {} times as fast ({} to \
+             {}).",
+            numbers::seconds(used.seconds),
+            numbers::seconds(self.row(OFF).seconds),
+            three(used.speed),
+            three(used.low),
+            three(used.high)
         )
     }
 
@@ -134,21 +135,22 @@ impl Predicted {
         let (used, rival) = (self.setting(), self.rival());
         let runs = confirmed.measurements.len();
         let against = format!(
-            "{} of the time of {} (predicted {:.2})",
+            "{} times as long as {} (predicted {:.2})",
             confirmed.ratio(used, rival).text(),
             called(rival),
             self.row(used).seconds / self.row(rival).seconds
         );
         if used == OFF {
             return format!(
-                "No buffering should be within {percent} of the best: predicted from one run, and {runs} \
-                 runs agree: {against}; buffers hardly pay here."
+                "No buffering should be within {percent} of the best. This is predicted from one run, \
+                 and {runs} runs agree. It takes {against}; buffers hardly pay here."
             );
         }
         let row = self.row(used);
         format!(
-            "{} should be within {percent} of the best: predicted from one run, and {runs} runs agree: {} \
-             times as fast as without buffering (predicted {:.2} to {:.2}), {against}.",
+            "{} should be within {percent} of the best. This is predicted from one run, and {runs} runs \
+             agree. It is {} times as fast as without buffering (predicted {:.2} to {:.2}), and takes \
+             {against}.",
             called(used),
             confirmed.ratio(OFF, used).text(),
             row.low,
@@ -282,7 +284,7 @@ fn row(
         speed: found.map_or(1.0, |found| found.ratio),
         low: found.map_or(1.0, |found| found.ratio_low),
         high: found.map_or(1.0, |found| found.ratio_high),
-        calls_left: found.map(|found| found.calls_left),
+        calls_made: found.map(|found| found.calls_made),
     }
 }
 

@@ -28,8 +28,8 @@ impl Recorded {
         let path = trial.record().ok()?;
         let mut recorded = Recorded::read(arguments, &path).ok()?;
         recorded.predicted.notes.push(format!(
-            "some {} runs would take longer than --budget, so one was recorded, and sizes were tried on \
-             its calls; a longer budget or --patience measures",
+            "{} runs would exceed --budget, so tune recorded one run and predicted the rest. To measure \
+             instead, raise --budget or --patience",
             runs_usual(arguments)
         ));
         Some(recorded)

@@ -147,8 +147,8 @@ pub struct PredictedRow {
     pub speed: f64,
     pub low: f64,
     pub high: f64,
-    /// System calls that would be left of all reads, writes and seeks; none without a buffer.
-    pub calls_left: Option<u64>,
+    /// System calls that would be made for all reads, writes and seeks; none without a buffer.
+    pub calls_made: Option<u64>,
 }
 
 /// One setting.
@@ -239,7 +239,7 @@ impl Findings<'_> {
                 "No buffering and auto are both within {percent} of the best: buffering neither helps nor harms here, so auto stays in force."
             ),
             (choice, true) => format!(
-                "auto is within {percent} of the best: {}; the smallest size as good is {}.",
+                "auto is within {percent} of the best: {}; the smallest size that is as good is {}.",
                 speed(auto)?,
                 called(choice)
             ),
@@ -272,7 +272,7 @@ impl Findings<'_> {
         };
         let what = match low > 1.0 {
             true => "auto is not as good",
-            false => "that auto is as good could not be shown",
+            false => "could not show that auto is as good",
         };
         Ok(format!("{what} ({value:.2} times its time, {low:.2} to {high:.2})"))
     }
@@ -307,7 +307,7 @@ impl Findings<'_> {
             false => "; it is too noisy now, or too near to the margin, to be decided".to_string(),
         };
         Ok(format!(
-            " may be the smallest buffer within {} % of the best: its time is {value:.2} of that of \
+            " may be the smallest buffer within {} % of the best: it takes {value:.2} times as long as \
              {} (95 % interval {low:.2} to {high:.2}, {samples} pairs){more}",
             self.plan.within * 100.0,
             called(self.sizes, answer.rival)

@@ -145,7 +145,7 @@ impl Before {
             Err(error) => return Err(error),
         };
         if !found.is_file() {
-            return Err(std::io::Error::other("it is no regular file"));
+            return Err(std::io::Error::other("not a regular file"));
         }
         rustix::fs::access(&target, Access::WRITE_OK)?;
         Ok(Before { text: std::fs::read_to_string(&target)?, found: Some(found), target })

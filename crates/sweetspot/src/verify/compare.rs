@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Changes, Content, End, Entry, Kind};
 
@@ -315,7 +316,7 @@ fn content_difference(
     right: &Content,
 ) -> io::Result<Option<Difference>> {
     let place = content::first_difference(left, right)?;
-    let sides = [left, right].map(|content| format!("{} bytes", content.len));
+    let sides = [left, right].map(|content| numbers::exact_bytes(content.len));
     Ok(place.map(|place| Difference { item, aspect: Aspect::Content, sides, place: Some(place) }))
 }
 

@@ -214,7 +214,7 @@ impl<'a> Runs<'a> {
 
     fn interruption(&self) -> Failure {
         Failure::own("interrupted").next(match self.place {
-            None => "nothing of yours was changed",
+            None => "your files did not change",
             Some(_) => "the last run may be half done, and it ran in place",
         })
     }
@@ -280,11 +280,11 @@ impl<'a> Runs<'a> {
             let folders: Vec<_> = place.folders().map(shown).collect();
             notes.push(format!("in place: looked at all below {}", folders.join(", ")));
         } else {
-            notes.push("every run began with the same files; nothing of yours was changed".into());
+            notes.push("every run began with the same files; your files did not change".into());
         }
         if self.place.is_none() && plain.end != End::Exited(0) {
             notes.push(format!(
-                "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
+                "if {} ends differently outside the sandbox, use --in-place or --prepare",
                 shown(&command[0])
             ));
         }

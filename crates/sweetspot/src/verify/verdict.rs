@@ -6,6 +6,7 @@ use crate::arguments::Verify;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use sweetspot_report::numbers::{self, count, exact_bytes};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::Figures;
@@ -101,8 +102,8 @@ impl Verdict {
         }
         row(&mut text, "compared", &self.compared);
         self.buffered.iter().for_each(|line| row(&mut text, "buffered", line));
-        list(&mut text, "differ by themselves, not compared", &self.unexplained);
-        list(&mut text, "differ by themselves, compared but for that", &self.times);
+        list(&mut text, "differ between plain runs too; not compared", &self.unexplained);
+        list(&mut text, "differ between plain runs too; the rest was compared", &self.times);
         self.notes.iter().for_each(|note| row(&mut text, "note", note));
         text
     }
@@ -201,25 +202,28 @@ fn compared(plain: &Outcome) -> String {
         files(plain).fold((0, 0), |(count, bytes), (_, content)| (count + 1, bytes + content.len));
     let removed = plain.changes.values().filter(|change| change.is_none()).count();
     let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
-    let files = if count == 1 { "file" } else { "files" };
     format!(
-        "{count} {files} of {bytes} bytes{removed}, stdout of {} bytes, stderr of {}, {}; took {:.3} s",
-        plain.stdout.len,
-        plain.stderr.len,
+        "{} of {}{removed}, stdout {}, stderr {}, {}; took {}",
+        numbers::files(count),
+        exact_bytes(bytes),
+        exact_bytes(plain.stdout.len),
+        exact_bytes(plain.stderr.len),
         words_of_end(plain.end),
-        plain.seconds
+        numbers::seconds(plain.seconds)
     )
 }
 
 impl Buffered {
     fn text(&self) -> String {
-        let size = self.size.as_ref().map_or("size in force".into(), shown);
+        let size = self.size.as_ref().map_or("default size".into(), shown);
         let what = match (&self.figures.inactive, self.figures.calls) {
             (Some(why), _) => return format!("no: {why}"),
-            (None, Some((calls, left))) => format!("{calls} calls became {left}"),
+            (None, Some((requested, made))) => {
+                format!("{} calls requested, {} made", count(requested), count(made))
+            }
             (None, None) => "it is not known what".to_owned(),
         };
-        format!("{size}: {what}; took {:.3} s", self.seconds)
+        format!("{size}: {what}; took {}", numbers::seconds(self.seconds))
     }
 }
 

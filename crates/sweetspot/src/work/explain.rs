@@ -53,12 +53,12 @@ pub fn cannot(operation: &str, target: &str, kind: &ErrorKind) -> Failure {
 fn after(cause: &io::Error, target: &str) -> String {
     let typed = quoted(target);
     match cause.kind() {
-        io::ErrorKind::NotFound => format!("is it there? ls -ld {typed}"),
-        io::ErrorKind::PermissionDenied => format!("who may? ls -ld {typed}"),
+        io::ErrorKind::NotFound => format!("check the path: ls -ld {typed}"),
+        io::ErrorKind::PermissionDenied => format!("check the permissions: ls -ld {typed}"),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "make room, or name another place; see: df -h .".to_string()
         }
         io::ErrorKind::IsADirectory => format!("name a file in it: ls {typed}"),
-        _ => format!("look at it: stat {typed}"),
+        _ => format!("details: stat {typed}"),
     }
 }

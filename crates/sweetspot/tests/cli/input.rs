@@ -1,6 +1,7 @@
 //! `prog < in`: what the program reads is buffered where its description is its own.
 
 use super::*;
+use sweetspot_report::numbers::counted;
 
 /// A guard that gets no processor for so long has another chance.
 const TRIES_MAX: u32 = 3;
@@ -17,7 +18,7 @@ fn calls(place: &Place) -> (u64, u64, String) {
     let summary = fs::read_to_string(place.work().join("summary")).unwrap();
     let line = summary.lines().find(|line| line.contains("/in.dat")).unwrap_or(&summary);
     let words: Vec<&str> = line.split_whitespace().collect();
-    let count = |index: usize| words[index].parse().unwrap_or_else(|_| panic!("{summary}"));
+    let count = |index: usize| counted(words[index]).unwrap_or_else(|| panic!("{summary}"));
     (count(2), count(3), line.to_owned())
 }
 

@@ -171,7 +171,7 @@ fn where_nobody_may_copy_a_descriptor_it_is_said() {
             return skip(&format!("restriction {how}: {said}"));
         }
         assert_eq!(fs::read(place.work().join("out")).unwrap(), vec![0; 3_600_000], "{how}");
-        let expected = "the system lets nobody copy it";
+        let expected = "the system does not allow copying its descriptor";
         assert_eq!(!said.contains(expected), is_copied, "{how}: {said}");
     }
 }
@@ -231,7 +231,7 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
     cc(&source, &program, &[&format!("-Wl,--dynamic-linker={}", loader.display())]);
     let program = program.to_str().unwrap();
     assert_eq!(place.run(&[], &[program]).output().unwrap().status.code(), Some(3));
-    let loaded = "has run, but nothing of it was buffered: no process has loaded the library";
+    let loaded = "has run, but nothing of it was buffered: no process loaded the library";
     assert_fails(&mut place.run(&["--require"], &[program]), 125, &[loaded]);
 }
 
@@ -314,7 +314,7 @@ fn what_is_asked_whether_it_is_buffered_does_not_run() {
         assert!(output.status.success(), "{}", stderr(&output));
     }
     // It does not start at all, and shows its own failure.
-    let parts = ["error while loading shared libraries", "no process has loaded the library"];
+    let parts = ["error while loading shared libraries", "no process loaded the library"];
     assert_fails(&mut place.run(&["--require"], &["./needs"]), 125, &parts);
 }
 

@@ -63,7 +63,7 @@ fn rules_hold_for_a_run_inside_of_a_run() {
     check(&[], "", "off");
     check(&["--wait"], "", "off");
     check(&["--buffer-size=auto"], "", "auto");
-    check(&[], "IO_BUFFER_SIZE=64K", "65536");
+    check(&[], "IO_BUFFER_SIZE=64K", "64K");
     let again = format!("{} run -- {}", env!("CARGO_BIN_EXE_sweetspot"), inner.replace("exec", ""));
     check(&[], &format!("{again};"), "off");
 }
@@ -253,7 +253,7 @@ fn rules_are_never_waited_for_where_nobody_named_them() {
         let output = child.wait_with_output().unwrap();
         let said = stderr(&output);
         assert_eq!(stdout(&output), "auto\n", "{what}: {said}");
-        assert_eq!(said.matches("is ignored: it is no regular file").count(), 1, "{what}: {said}");
+        assert_eq!(said.matches("is ignored: not a regular file").count(), 1, "{what}: {said}");
         fs::remove_file(&path).unwrap();
     };
     make_fifo(&path);
@@ -278,7 +278,7 @@ fn a_folder_that_is_called_as_the_rules_stops_nobody() {
     fs::create_dir(place.work().join("sweetspot.toml")).unwrap();
     let output = place.run(&[], &["sh", "-c", SAYS_SIZE]).output().unwrap();
     assert_eq!(stdout(&output), "auto\n", "{}", stderr(&output));
-    assert!(stderr(&output).contains("is ignored: it is no regular file"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is ignored: not a regular file"), "{}", stderr(&output));
     let named = place.run(&["--config", "sweetspot.toml"], &["true"]).output().unwrap();
     assert_eq!(named.status.code(), Some(125));
 }
@@ -295,7 +295,10 @@ fn a_rule_switches_a_file_off_whatever_its_path_is() {
         place.write(&format!("{folder}/in.off"), "x".repeat(100_000));
         let mut run = place.run(&["--summary"], &["sh", "-c", script]);
         let said = stderr(&run.current_dir(place.work().join(folder)).output().unwrap());
-        assert!(said.contains("a rule or the size switches it off"), "{folder}, {script}: {said}");
+        assert!(
+            said.contains("switched off by a rule or by the buffer size"),
+            "{folder}, {script}: {said}"
+        );
     }
 }
 

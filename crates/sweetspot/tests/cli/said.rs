@@ -10,12 +10,13 @@ fn what_was_mistyped() {
     };
     check(&[], 2, &["no command", "sweetspot run -- ./program"]);
     check(&["rum"], 2, &["'rum'", "sweetspot run"]);
+    check(&["help", "rum"], 2, &["'rum'", "sweetspot run"]);
     check(&["./seqcopy"], 2, &["sweetspot run -- ./seqcopy"]);
     check(&["--nonsense"], 2, &["--nonsense"]);
     check(&["run"], 125, &["no program", "sweetspot run -- ./program"]);
     check(&["run", "--"], 125, &["no program"]);
     check(&["run", "--sumary", "true"], 125, &["--sumary", "--summary"]);
-    check(&["run", "--max-age", "0", "true"], 125, &["max-age"]);
+    check(&["run", "--max-age", "0", "true"], 125, &["between 1 and 60000 milliseconds"]);
     check(&["run", "--max-age", "60001", "true"], 125, &["max-age"]);
     check(&["run", "--buffer-size=2G", "true"], 125, &["'2G'", "1 GiB"]);
     check(&["run", "-DIO-BUFFER-SIZE=1073741825", "true"], 125, &["'1073741825'"]);
@@ -38,6 +39,8 @@ fn help_is_not_a_mistake() {
         (&["--help"][..], "Examples:"),
         (&["run", "--help"], "Examples:"),
         (&["demo", "--help"], "Examples:"),
+        (&["help"], "Examples:"),
+        (&["help", "run"], "--max-age"),
         (&["--version"], env!("CARGO_PKG_VERSION")),
     ] {
         let output = place.sweetspot(arguments).output().unwrap();
@@ -108,7 +111,7 @@ fn what_is_named_is_not_read_for_good() {
     let _socket = std::os::unix::net::UnixListener::bind(place.work().join("socket")).unwrap();
     // Each of their runs would have to read it.
     for rules in ["fifo", "socket", "/dev/zero", "link"] {
-        let parts = [rules, "no regular file, and each run is to read it", "--config /dev/null"];
+        let parts = [rules, "not a regular file, and every run must read it", "--config /dev/null"];
         check(&["tune", "--keep-rules", "--config", rules, "--", "true"], &parts);
         check(&["tune", "--config", rules, "--", "true"], &parts);
         let verify = ["verify", "--config", rules, "--", "true"];
@@ -120,7 +123,7 @@ fn what_is_named_is_not_read_for_good() {
     check(&folder, &[".: cannot be read: it is a folder", "--config ./sweetspot.toml"]);
     for device in ["/dev/full", "link"] {
         let tune = ["tune", "--keep-rules", "--store", device, "--", "true"];
-        check(&tune, &[device, "no regular file", "--store FILE"]);
+        check(&tune, &[device, "not a regular file", "--store FILE"]);
     }
     assert!(!Path::new("/dev/full-journal").exists() && !place.work().join("link-wal").exists());
     let profile = ["profile", "--json", "p.json", "--output", "p.txt", "--", "true"];

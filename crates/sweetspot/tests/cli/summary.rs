@@ -201,6 +201,6 @@ fn an_answer_that_comes_too_late_is_the_reason() {
     assert_eq!(fs::read(place.work().join("out.dat")).unwrap(), [b'x'; 3000]);
     let summary = fs::read_to_string(place.work().join("summary")).unwrap();
     let row = summary.lines().find(|line| line.contains("out.dat")).unwrap();
-    assert!(row.ends_with("300: over before the guard had answered"), "{summary}");
-    assert!(summary.contains("\nnote      nothing was buffered: over before the"), "{summary}");
+    assert!(row.ends_with("300: closed before the guard answered"), "{summary}");
+    assert!(summary.contains("\nnote      nothing was buffered: closed before the"), "{summary}");
 }

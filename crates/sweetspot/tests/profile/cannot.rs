@@ -191,7 +191,7 @@ fn rules_and_sizes_hold_for_what_is_promised() {
     );
     let script = "for file in off small auto; do \
                   dd if=/dev/zero of=$file.dat bs=200 count=20000 2> /dev/null; done";
-    let reason = "a rule or the size switches it off";
+    let reason = "switched off by a rule or by the buffer size";
     let is_off = |file: &Value| {
         file["verdict"] == "not-buffered" && file["reasons"] == serde_json::json!([reason])
     };

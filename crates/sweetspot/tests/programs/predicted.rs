@@ -140,7 +140,7 @@ fn predicted(folder: &Path) -> BTreeMap<String, Calls> {
     let mut all: BTreeMap<String, Calls> = BTreeMap::new();
     for file in records(folder).flat_map(|profile: Profile| profile.files) {
         let calls = all.entry(file.path.clone()).or_default();
-        calls.add(file.calls(), file.calls_left());
+        calls.add(file.calls(), file.calls_made());
     }
     all
 }
@@ -153,7 +153,7 @@ fn made(folder: &Path) -> BTreeMap<String, Calls> {
             // One that was removed is still meant.
             let path = file["path"].as_str().unwrap().trim_end_matches(" (deleted)");
             let calls = all.entry(path.into()).or_default();
-            calls.add(file["calls"].as_u64().unwrap(), file["calls_left"].as_u64().unwrap());
+            calls.add(file["calls"].as_u64().unwrap(), file["calls_made"].as_u64().unwrap());
         }
     }
     all

@@ -100,7 +100,7 @@ fn a_command_too_long_for_the_budget_is_recorded_once_and_tried_six_times() {
     let mut recorded = (0..3).map(|_| told(&options, &["sh", "-c", copy]));
     let recorded = recorded.find(|told| !too_long(told)).expect("six runs within the budget");
     let notes = recorded["notes"].to_string();
-    assert!(notes.contains("would take longer than --budget, so one was recorded"), "{notes}");
+    assert!(notes.contains("would exceed --budget, so tune recorded one run"), "{notes}");
     let missed = notes.contains("the prediction missed, so measuring decided: ");
     assert_eq!(recorded["runs"].as_u64().unwrap() == 8, !missed, "{recorded:#}");
     // Nothing of its own is among what is compared.

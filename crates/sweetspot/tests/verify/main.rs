@@ -167,7 +167,7 @@ fn where_nothing_was_buffered_it_cannot_be_told() {
         };
         let stdio = "cannot tell: its calls are made by C's stdio; try: --stdio\n";
         check(&[], &["./stream"], 3, &[stdio]);
-        check(&["--stdio"], &["./stream"], 0, &["identical\n", "400000 calls became "]);
+        check(&["--stdio"], &["./stream"], 0, &["identical\n", "400,000 calls requested, "]);
         let shared = "cannot tell: the process shares writable memory with another";
         check(&[], &["./shares", "file", "1"], 3, &[shared]);
         check(&[], &["./shares", "none", "1"], 0, &["identical\n"]);
@@ -186,16 +186,12 @@ fn what_is_the_same_is_identical() {
         let text = said(
             &output,
             0,
-            &[
-                "identical\n",
-                "compared   1 file of 75000 bytes, stdout of 0 bytes",
-                "exit status 0",
-            ],
+            &["identical\n", "compared   1 file of 75,000 bytes, stdout 0 bytes", "exit status 0"],
         );
         // Two runs at each size, and in each of them fewer calls than natively: 5,000 reads and writes, one
         // that finds the end, and one question for the position.
-        assert_eq!(text.matches("10002 calls became").count(), 4, "{text}");
-        assert!(text.contains("auto: 10002"), "{text}");
+        assert_eq!(text.matches("10,002 calls requested").count(), 4, "{text}");
+        assert!(text.contains("auto: 10,002"), "{text}");
         assert!(!place.work().join("out.dat").exists());
 
         place.check(
@@ -304,9 +300,9 @@ fn a_wrong_library_is_found() {
         "{UNDER_RUN} && export LD_PRELOAD={}:$LD_PRELOAD; exec python3 -c '{program}'",
         library.display()
     );
-    place.check(&[], &script, 1, &["/out: its content from byte", "as it is   10000 bytes"]);
+    place.check(&[], &script, 1, &["/out: its content from byte", "as it is   10,000 bytes"]);
     let script = format!("exec python3 -c '{program}'");
-    place.check(&[], &script, 0, &["ended by signal 9", "1 file of 10000 bytes"]);
+    place.check(&[], &script, 0, &["ended by signal 9", "1 file of 10,000 bytes"]);
 }
 
 #[test]
@@ -318,7 +314,7 @@ fn what_differs_by_itself_is_told_from_it() {
             &[],
             "date +%T.%N; echo $$ > pid; date +%s.%N >&2; f=$(mktemp keep.XXXXXX); echo $f | tee $f",
             0,
-            &["identical", "compared but for that", "stdout: times", "/pid: times", "temporary names"],
+            &["identical", "the rest was compared", "stdout: times", "/pid: times", "temporary names"],
         );
         // Everything else that is random cannot be told.
         place.check(
@@ -379,7 +375,7 @@ fn what_cannot_be_buffered_cannot_be_told() {
     let output = place.verify(&[], &["dd"]).env("SWEETSPOT", "off").output().unwrap();
     said(&output, 2, &["SWEETSPOT=off is set"]);
     let output = place.verify(&[], &["/no/such"]).output().unwrap();
-    said(&output, 2, &["there is no such file"]);
+    said(&output, 2, &["no such file"]);
     let output = place.verify(&["--sizes", "many"], &["dd"]).output().unwrap();
     said(&output, 2, &["'many' is not a size"]);
 }
@@ -395,7 +391,7 @@ fn in_place_it_changes_what_the_program_changes() {
         said(
             &output,
             0,
-            &["identical", "2 files of 75008 bytes, 1 removed", "in place: looked at"],
+            &["identical", "2 files of 75,008 bytes, 1 removed", "in place: looked at"],
         );
         assert_eq!(fs::read(place.work().join("out")).unwrap(), b"new\n");
         // Without setting back it grows from run to run.
@@ -420,10 +416,10 @@ fn every_run_reads_the_same_input() {
     let mut file = fs::File::open(place.work().join("in.dat")).unwrap();
     file.seek(SeekFrom::Start(2)).unwrap();
     let output = verify(file.into()).wait_with_output().unwrap();
-    said(&output, 0, &["identical", "stdout of 19 bytes"]);
+    said(&output, 0, &["identical", "stdout 19 bytes"]);
     let mut child = verify(Stdio::piped());
     child.stdin.take().unwrap().write_all(b"first\nsecond\n").unwrap();
-    said(&child.wait_with_output().unwrap(), 0, &["identical", "stdout of 8 bytes"]);
+    said(&child.wait_with_output().unwrap(), 0, &["identical", "stdout 8 bytes"]);
 }
 
 /// Where `run` fails before the program begins, nothing was compared: that is no difference.
@@ -433,7 +429,7 @@ fn a_run_that_fails_by_itself_is_no_difference() {
     place.write("rules.toml", "");
     place.write("sweetspot.toml", "[[rule]]\nbuffer = \"lots\"\n");
     let output = place.verify(&[], &["true"]).output().unwrap();
-    said(&output, 2, &["sweetspot.toml:2: buffer: 'lots' is not a size", "mend that first"]);
+    said(&output, 2, &["sweetspot.toml:2: buffer: 'lots' is not a size", "fix that first"]);
     let options = ["--prepare", "echo '[[' > rules.toml", "--config", "rules.toml"];
     let output = place.verify(&options, &["true"]).output().unwrap();
     said(&output, 2, &["`run` itself has failed: rules.toml:1: ", "a rule looks like"]);

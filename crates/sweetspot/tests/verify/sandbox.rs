@@ -109,7 +109,7 @@ fn mounts_below_the_work_folder() {
         fs::set_permissions(disk.0.join("on-disk"), fs::Permissions::from_mode(0o666)).unwrap();
         let script = "cat in.dat link > disk/new; echo > out; echo x > disk/other; mktemp -d \
                       > /dev/null; rm link; ls";
-        place.check(&[], script, 0, &["identical", "3 files of 75007 bytes, 1 removed"]);
+        place.check(&[], script, 0, &["identical", "3 files of 75,007 bytes, 1 removed"]);
         assert_eq!(fs::read_dir(&disk.0).unwrap().count(), 1);
         place.check(&[], &planted("rm link", ":"), 1, &["/link: whether it is there"]);
         place.check(&[], &planted(":", "echo x > disk/new"), 1, &["/disk/new: whether"]);
@@ -128,7 +128,7 @@ fn many_names_beside_a_mount() {
         names.for_each(|n| fs::write(place.work().join(format!("n-{n}")), "word\n").unwrap());
     };
     add(0..400);
-    place.check(&[], &format!("{script}; echo > out"), 0, &["4 files of 77005 bytes"]);
+    place.check(&[], &format!("{script}; echo > out"), 0, &["4 files of 77,005 bytes"]);
     add(400..2_001);
     place.check(&[], script, 2, &["beside too many names", "--in-place"]);
 }
@@ -258,7 +258,7 @@ fn what_is_no_file_is_isolated_too() {
         };
         let before = segments();
         let output = place.verify(&[], &["sh", "-c", script]).output().unwrap();
-        said(&output, 0, &["identical\n", "stderr of 0"]);
+        said(&output, 0, &["identical\n", "stderr 0"]);
         assert_eq!(segments(), before, "nothing is left");
     }
 }
@@ -290,7 +290,7 @@ fn the_machine_keeps_its_name_and_its_settings() {
         }
         let output = apart.current_dir(place.work()).output().unwrap();
         let bytes = if user == User::Ours { "sandboxed\n".len() } else { 0 };
-        let text = said(&output, 0, &["identical\n", &format!("stderr of {bytes}"), "before\n"]);
+        let text = said(&output, 0, &["identical\n", &format!("stderr {bytes}"), "before\n"]);
         assert!(text.contains("\n0\nbefore\n"), "{text}");
     }
 }

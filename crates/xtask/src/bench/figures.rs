@@ -1,6 +1,7 @@
 //! Figures of a record as a table shows them.
 
 use serde_json::Value;
+use sweetspot_report::numbers;
 
 /// The entry of a list that is called so.
 pub fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
@@ -20,15 +21,12 @@ pub fn ratio(finding: &Value, against: &str) -> String {
 
 /// `5.3x (3.9 to 7.2)`.
 pub fn speed(estimate: f64, interval: Option<(f64, f64)>) -> String {
-    let digits = |speed: f64| match speed {
-        speed if speed >= 29.95 => format!("{speed:.0}"),
-        speed if speed >= 1.995 => format!("{speed:.1}"),
-        speed => format!("{speed:.2}"),
-    };
-    let estimate = digits(estimate);
+    let value = numbers::ratio(estimate);
     match interval {
-        None => format!("{estimate}x"),
-        Some((low, high)) => format!("{estimate}x ({} to {})", digits(low), digits(high)),
+        None => format!("{value}x"),
+        Some((low, high)) => {
+            format!("{value}x ({} to {})", numbers::ratio(low), numbers::ratio(high))
+        }
     }
 }
 
@@ -37,10 +35,7 @@ pub fn time(seconds: f64) -> String {
     let units = [(1.0, "s", 0.0995), (1e-3, "ms", 0.9995), (1e-6, "us", 0.9995)];
     let found = units.into_iter().find(|(unit, _, least)| seconds >= unit * least);
     let (unit, name, _) = found.unwrap_or((1e-9, "ns", 0.0));
-    let value = seconds / unit;
-    let before_point = value.log10().floor() as i32 + 1;
-    let digits = usize::try_from(3 - before_point).unwrap_or(0).min(3);
-    format!("{value:.digits$} {name}")
+    format!("{} {name}", numbers::three_digits(seconds / unit))
 }
 
 #[test]

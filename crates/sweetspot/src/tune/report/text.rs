@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::search::{OFF, Phase};
-use sweetspot_report::numbers::{count, spoken, typed};
+use sweetspot_report::numbers::{self, count, duration, spoken, typed};
 use sweetspot_report::shown::shown;
 use sweetspot_report::text;
 
@@ -59,7 +59,7 @@ impl TuneReport {
             let _ = writeln!(
                 text,
                 "\nPredicted from the calls of one run and what calls cost here. The interval should \
-                 hold 9 of 10."
+                 contain 9 of 10 results."
             );
         }
         if self.settings.is_empty() {
@@ -100,9 +100,8 @@ impl TuneReport {
         let base = self.base.as_deref().unwrap_or("the best");
         let _ = writeln!(
             text,
-            "\nTime: median, and its ratio to that of {base} over the rounds in which both ran, \
-             with a 95 % interval\nwhere these are six or more. {} runs, each a fresh process, {} \
-             cache, {}.",
+            "\nMedian time. Ratio: compared with {base} in rounds where both ran; interval shown for \
+             six rounds or more.\n{} runs, each a fresh process, {} cache, {}.",
             self.runs,
             self.cache,
             // A search begins with other rounds.
@@ -115,16 +114,16 @@ impl TuneReport {
             let _ = writeln!(text, "{compared}");
         }
         if self.disturbed_runs > 0 {
-            let what = match self.questions {
-                Some(_) => " their\nrounds count less, and none was dropped",
-                None => "\nnone was dropped",
+            let what = match (self.questions.is_some(), self.disturbed_runs) {
+                (true, 1) => "; it counts less",
+                (true, _) => "; they count less",
+                (false, _) => "",
             };
-            let _ = writeln!(
-                text,
-                "During {} of them something waited for a processor or memory for more than a \
-                 tenth of the time;{what}.",
-                self.disturbed_runs
-            );
+            let runs = match self.disturbed_runs {
+                1 => "1 run was".to_owned(),
+                runs => format!("{runs} runs were"),
+            };
+            let _ = writeln!(text, "{runs} disturbed by other load{what}. None was dropped.");
         }
         text
     }
@@ -150,7 +149,7 @@ impl TuneReport {
     }
 
     fn predicted_table(&self) -> String {
-        let header = ["buffer", "seconds", "times as fast", "interval", "calls left", ""];
+        let header = ["buffer", "seconds", "times as fast", "interval", "calls made", ""];
         let line = |row: &PredictedRow| {
             let interval = match row.setting {
                 OFF => String::new(),
@@ -161,7 +160,7 @@ impl TuneReport {
                 format!("{:.4}", row.seconds),
                 format!("{:.2}", row.speed),
                 interval,
-                row.calls_left.map(count).unwrap_or_default(),
+                row.calls_made.map(count).unwrap_or_default(),
                 // What was measured is marked below.
                 if self.settings.is_empty() { self.mark(&row.buffer) } else { "" }.to_string(),
             ]
@@ -178,7 +177,10 @@ impl TuneReport {
         } else if is(&self.buffer) {
             "<- as good, use this"
         } else if is(&self.smallest) {
-            if self.confirmed { "<- the smallest as good" } else { "<- perhaps" }
+            match self.confirmed || self.settings.is_empty() {
+                true => "<- the smallest as good",
+                false => "<- perhaps",
+            }
         } else {
             ""
         }
@@ -247,9 +249,10 @@ pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> S
         .collect();
     let runs = crate::tune::runs_usual(arguments) as f64;
     let mut text = format!(
-        "One run took {seconds:.3} s. Tuning takes about {runs} runs, {:.0} s at most at that speed; the budget is {} s.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
-        runs * seconds,
-        arguments.budget.as_secs(),
+        "One run took {}. Tuning takes about {runs} runs, at most {} at that speed; the budget is {}.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
+        numbers::seconds(seconds),
+        duration(runs * seconds),
+        duration(arguments.budget.as_secs_f64()),
         list(inputs),
         list(trial.checked()),
         sizes.join(", "),

@@ -193,9 +193,9 @@ impl Trial<'_> {
                      written to sweetspot.toml"
                 ))
                 .next(
-                    "if nobody else writes to it, such as another tune, leave this program unbuffered \
-                     (SWEETSPOT=off), and please report it: a fault in sweetspot, or a program that looks \
-                     at how its calls are made",
+                    "check that nothing else writes to it, such as another tune. If nothing does, run \
+                     it with SWEETSPOT=off and report this. Either sweetspot has a bug, or the program \
+                     inspects its own calls.",
                 ));
             }
             let goes_on = self.arguments.prepare.is_none() && self.apart.is_none();

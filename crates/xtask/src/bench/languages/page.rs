@@ -6,6 +6,7 @@ use crate::project::{failed, marked, root};
 use serde_json::Value;
 use std::{fmt::Write, fs, path::Path};
 use sweetspot_lab::Error;
+use sweetspot_report::numbers::count;
 
 /// The page whose table is made from a record.
 const PAGE: &str = "docs/reach.md";
@@ -51,7 +52,7 @@ fn table(record: &Value, folder: &str) -> String {
          Medians, and the ratio from alternating pairs with its\n95 % interval; outputs equal in every \
          round; of `profile` its answer\n\
          (`{folder}`).\n\n\
-         | program, unchanged | Debian package | plain | under `run` | ratio | calls left | `profile` says |\n\
+         | program, unchanged | Debian package | plain | under `run` | ratio | calls made | `profile` says |\n\
          |---|---|---|---|---|---|---|\n",
         if environment["virtual_machine"] == true { "a virtual machine" } else { "a machine" },
         environment["processors"],
@@ -76,7 +77,7 @@ fn table(record: &Value, folder: &str) -> String {
         };
         let said = &finding["said"];
         let calls = match (said["calls"][0].as_u64(), said["calls"][1].as_u64()) {
-            (Some(calls), Some(left)) => format!("{left} of {calls}"),
+            (Some(requested), Some(made)) => format!("{} of {}", count(made), count(requested)),
             _ => "all".to_owned(),
         };
         // Writing to a String cannot fail.
