@@ -86,6 +86,19 @@ fn limits(why: &str) -> Option<(&str, &str)> {
     why.rsplit_once(" is not in ")?.1.split_once("..=")
 }
 
+/// What is wrong with the value of an option; `why` is what clap says of it.
+fn invalid_value(option: &str, value: &str, why: Option<String>) -> String {
+    let limits = why.as_deref().and_then(limits);
+    match (value, limits) {
+        ("", _) => format!("{option} needs a value"),
+        (_, Some((least, most))) => {
+            let unit = if option == "--max-age" { " milliseconds" } else { "" };
+            format!("{option} must be between {least} and {most}{unit}")
+        }
+        (value, None) => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
+    }
+}
+
 /// What was wrong with what was typed, and what to type next. `None`: clap says it best.
 fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
     let context = |kind: ContextKind| match error.get(kind) {
@@ -131,17 +144,7 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 true => ": a whole number is wanted, such as 1000".to_owned(),
                 false => format!(": {why}"),
             });
-            let limits = why.as_deref().and_then(limits);
-            let what = match (value.as_str(), limits) {
-                ("", _) => format!("{option} needs a value"),
-                (_, Some((least, most))) => {
-                    let unit = if option == "--max-age" { " milliseconds" } else { "" };
-                    format!("{option} must be between {least} and {most}{unit}")
-                }
-                (value, None) => {
-                    format!("{option} cannot be '{value}'{}", why.unwrap_or_default())
-                }
-            };
+            let what = invalid_value(&option, &value, why);
             (format!("{at}: {what}"), help)
         }
         ErrorKind::ArgumentConflict => {
