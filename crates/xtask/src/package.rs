@@ -119,7 +119,12 @@ impl Settings {
 }
 
 /// Puts together what is installed, with the pages and completions that a binary for this machine writes.
-fn staged(machine: Machine, built: &Built, for_here: &Path, folder: &Path) -> Result<Staged, Error> {
+fn staged(
+    machine: Machine,
+    built: &Built,
+    for_here: &Path,
+    folder: &Path,
+) -> Result<Staged, Error> {
     let Built { binary: built, library } = built;
     let prefix = tempfile::tempdir().map_err(|error| error.to_string())?;
     let at = |path: &str| prefix.path().join(path);

@@ -9,7 +9,7 @@ use sweetspot_lab::environment::Environment;
 
 /// The version of matrix.json: a field that changes its meaning raises it.
 const SCHEMA: u32 = 2;
-const HEAD: [&str; 4] = ["system", "what works", "calls left", "differences"];
+const HEAD: [&str; 4] = ["system", "what works", "calls made", "differences"];
 
 /// One session.
 #[derive(Serialize)]
