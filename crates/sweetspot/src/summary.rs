@@ -272,7 +272,7 @@ fn table(files: &[FileSummary]) -> String {
         let passed = match file.passed_through_calls {
             0 => String::new(),
             calls if file.reasons.is_empty() => {
-                format!("{}: before it had earned its buffer", count(calls))
+                format!("{}: before it had a buffer", count(calls))
             }
             calls => format!("{}: {}", count(calls), file.reasons.join("; ")),
         };

@@ -82,6 +82,8 @@ pub mod old {
         UTIME SYS_utime -11;
         UTIMES SYS_utimes -12;
         FUTIMESAT SYS_futimesat -13;
+        STAT SYS_stat -14;
+        LSTAT SYS_lstat -15;
     }
 }
 

@@ -260,6 +260,16 @@ pub fn becoming() {
     }
 }
 
+/// Somebody was told of a file, by device and inode. Whether others had bytes pending for it, which are written now.
+#[cold]
+pub fn told_of(file: &dyn Fn() -> (u64, u64)) -> bool {
+    ledger::may_wait_for_reader()
+        && told().filter(|ledger| others::any_waits(ledger)).is_some_and(|ledger| {
+            let (device, inode) = file();
+            others::write_inode_out(ledger, device, inode)
+        })
+}
+
 /// A file is about to be made durable, with what others have waiting for it.
 pub fn syncing(fd: i32) {
     changing(fd);

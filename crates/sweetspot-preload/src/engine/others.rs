@@ -346,20 +346,24 @@ pub fn reading(ledger: &Ledger, fd: i32) {
     }
 }
 
-/// Has the guard write what waits in processes that have something waiting for a file, without waiting long.
-fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
+/// Has the guard write what waits in processes that have something waiting for a file, without waiting long. Whether
+/// there was anything.
+pub fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) -> bool {
     let own = entries::slot() as usize;
     let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     let is_it =
         |entry: &Entry| (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
+    let mut waited = false;
     for entry in used(ledger) {
         let index = entry.slot.load(SeqCst) as usize;
         let waits = is_it(entry) && waiting_of(entry.word.load(SeqCst)) > 0;
         if waits && index != own && index < ledger.slots.len() {
             // Nobody waits here for what lies elsewhere, on a file system that hangs.
             write_out_within(ledger, index, &mut patience, is_it, |_| {});
+            waited = true;
         }
     }
+    waited
 }
 
 /// A process is about to be made that opens files for writing before it can say so: what others have

@@ -44,6 +44,9 @@ const START_ERROR: f64 = 0.5;
 const BUSY_ERROR: f64 = 0.35;
 /// Two-sided 95 % of a normal distribution: a little more than the 9 in 10 that is aimed at.
 const DEVIATIONS: f64 = 2.0;
+/// The widest interval is from a thousandth to a thousand times the ratio: it says that nothing is known, and is a number
+/// that JSON has.
+const INTERVAL_MAX: f64 = 1_000.0;
 /// A file that would save less than this part of the time has no gain.
 const GAIN_SHARE_MIN: f64 = 0.005;
 /// Where the whole is not faster by that much, nothing in it gains.
@@ -366,7 +369,7 @@ fn predict(before: f64, parallel: f64, all: &Change, busy: f64) -> Prediction {
     .sum::<f64>()
     .sqrt();
     let ratio = before / after;
-    let factor = (DEVIATIONS * deviation).exp();
+    let factor = (DEVIATIONS * deviation).exp().min(INTERVAL_MAX);
     let (ratio_low, ratio_high) = (ratio / factor, ratio * factor);
     Prediction { seconds: after, ratio, ratio_low, ratio_high, calls_made: 0 }
 }
@@ -451,5 +454,15 @@ mod tests {
         assert!(near * 8 >= programs * 7, "{near} of {programs} within a quarter");
         // The first record was made on a very busy machine.
         assert!(median(&mut widths) <= 4.0, "{widths:?}");
+    }
+
+    /// Calls of a short program that were timed while others had the processor may scatter by far more than it took.
+    #[test]
+    fn what_cannot_be_predicted_is_still_a_number() {
+        let all = Change { away: 6e11, variance: 1e22, ..Change::default() };
+        let said = predict(0.05, 1.0, &all, 0.9);
+        let read: Prediction =
+            serde_json::from_str(&serde_json::to_string(&said).unwrap()).unwrap();
+        assert!(read.ratio_low > 0.0 && read.ratio_low < read.ratio_high, "{read:?}");
     }
 }

@@ -173,7 +173,7 @@ fn calls_that_pass_through_are_counted_before_and_after() {
     row("jumps.dat", "200", "accessed at random");
     row("mapped.dat", "100", "mapped into memory");
     // Also of what came from outside, about which nobody was asked yet.
-    row("in.dat", "100", "before it had earned its buffer");
+    row("in.dat", "100", "before it had a buffer");
 }
 
 /// A file that is over before the guard has answered: that is the reason, and not that it was used too seldom.

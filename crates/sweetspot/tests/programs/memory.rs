@@ -20,6 +20,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("alone", "$RUN $BIN/c/alone threads"),
     ("apart", "$RUN $BIN/c/apart"),
     ("action_lists", "$RUN $BIN/c/action_lists closes"),
+    ("asks_for_size", "$RUN $BIN/c/asks_for_size stat"),
     ("appends", "for way in position beside flags family; do $RUN $BIN/c/appends $way; done"),
     ("behind_window", "$RUN $BIN/c/behind_window"),
     ("blocked_faults", "$RUN $BIN/c/blocked_faults"),

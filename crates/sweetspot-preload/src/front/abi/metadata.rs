@@ -7,18 +7,10 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::{changes, handlers, life};
+use crate::engine::{changes, handlers, ledger, life};
 use crate::front::dispatch;
 
 pass_through! {
-    fn stat(path: *const c_char, into: Pointer) -> c_int;
-    fn stat64(path: *const c_char, into: Pointer) -> c_int;
-    fn lstat(path: *const c_char, into: Pointer) -> c_int;
-    fn lstat64(path: *const c_char, into: Pointer) -> c_int;
-    fn __xstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;
-    fn __xstat64(version: c_int, path: *const c_char, into: Pointer) -> c_int;
-    fn __lxstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;
-    fn __lxstat64(version: c_int, path: *const c_char, into: Pointer) -> c_int;
     fn isfdtype(fd: c_int, kind: c_int) -> c_int;
     fn access(path: *const c_char, mode: c_int) -> c_int;
     fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
@@ -49,6 +41,63 @@ pass_through! {
 
 }
 
+/// The file of which a `stat` has told: its device and inode.
+pub(super) fn of_stat(stat: Pointer) -> (u64, u64) {
+    // SAFETY: the call has filled it.
+    let stat = unsafe { &*stat.cast::<libc::stat>() };
+    (stat.st_dev, stat.st_ino)
+}
+
+/// The same of a `statx`.
+pub(super) fn of_statx(stat: Pointer) -> (u64, u64) {
+    // SAFETY: as in `of_stat`.
+    let stat = unsafe { &*stat.cast::<libc::statx>() };
+    (libc::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino)
+}
+
+/// What a call has answered that tells of a file. What others have pending for it belongs to that: where it was only
+/// written now, the call is made once more.
+#[inline(always)]
+pub(super) fn told_of(
+    answer: isize,
+    file: impl Fn() -> (u64, u64),
+    again: impl Fn() -> isize,
+) -> isize {
+    if answer == 0 && ledger::may_be_waiting() && changes::told_of(&file) {
+        return again();
+    }
+    answer
+}
+
+macro_rules! tells {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) of $file:expr;)*) => {$(hook_in_two! {
+        fn $name($($arg: $type),*) -> c_int, next
+        if false = crate::engine::concerns::any() => {
+            let answer = next($($arg),*);
+            crate::engine::process::acquire_point();
+            told_of(answer as isize, || $file, || next($($arg),*) as isize) as c_int
+        } else {
+            if dispatch::takes_no_part() && !ledger::may_be_waiting() {
+                return next($($arg),*);
+            }
+            let pass = dispatch::pass_through();
+            let answer = next($($arg),*);
+            pass.done();
+            told_of(answer as isize, || $file, || next($($arg),*) as isize) as c_int
+        }
+    })*};
+}
+tells! {
+    fn stat(path: *const c_char, into: Pointer) of of_stat(into);
+    fn stat64(path: *const c_char, into: Pointer) of of_stat(into);
+    fn lstat(path: *const c_char, into: Pointer) of of_stat(into);
+    fn lstat64(path: *const c_char, into: Pointer) of of_stat(into);
+    fn __xstat(version: c_int, path: *const c_char, into: Pointer) of of_stat(into);
+    fn __xstat64(version: c_int, path: *const c_char, into: Pointer) of of_stat(into);
+    fn __lxstat(version: c_int, path: *const c_char, into: Pointer) of of_stat(into);
+    fn __lxstat64(version: c_int, path: *const c_char, into: Pointer) of of_stat(into);
+}
+
 /// A call that asks how large the descriptor's file is, and when it was changed: it fails where that is not what it will
 /// be, as what was written cannot be brought there.
 pub(super) fn described(fd: impl FnOnce() -> c_int, next: impl FnOnce() -> isize) -> isize {
@@ -72,34 +121,35 @@ pub(super) fn named(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
 }
 
 macro_rules! describes {
-    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr;)*) => {$(hook_in_two! {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr, tells of $file:expr;)*) => {$(hook_in_two! {
         fn $name($($arg: $type),*) -> c_int, next
         if false = crate::engine::concerns::any() => {
             let answer = next($($arg),*);
             crate::engine::process::acquire_point();
-            answer
+            told_of(answer as isize, || $file, || next($($arg),*) as isize) as c_int
         } else {
-            described(|| $fd, || next($($arg),*) as isize) as c_int
+            let next = || next($($arg),*) as isize;
+            told_of(described(|| $fd, next), || $file, next) as c_int
         }
     })*};
 }
 describes! {
-    fn fstat(fd: c_int, into: Pointer) asks of fd;
-    fn fstat64(fd: c_int, into: Pointer) asks of fd;
-    fn __fxstat(version: c_int, fd: c_int, into: Pointer) asks of fd;
-    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) asks of fd;
+    fn fstat(fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
+    fn fstat64(fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
+    fn __fxstat(version: c_int, fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
+    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
     fn fstatat(folder: c_int, path: *const c_char, into: Pointer, flags: c_int)
-        asks of named(folder, path, flags);
+        asks of named(folder, path, flags), tells of of_stat(into);
     fn fstatat64(folder: c_int, path: *const c_char, into: Pointer, flags: c_int)
-        asks of named(folder, path, flags);
+        asks of named(folder, path, flags), tells of of_stat(into);
     fn __fxstatat(
         version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int,
-    ) asks of named(folder, path, flags);
+    ) asks of named(folder, path, flags), tells of of_stat(into);
     fn __fxstatat64(
         version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int,
-    ) asks of named(folder, path, flags);
+    ) asks of named(folder, path, flags), tells of of_stat(into);
     fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: Pointer)
-        asks of named(folder, path, flags);
+        asks of named(folder, path, flags), tells of of_statx(into);
 }
 
 /// A sync of a whole file system, or of all (-1), is for what other processes wrote, too.

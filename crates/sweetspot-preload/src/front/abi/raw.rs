@@ -183,6 +183,24 @@ fn on_files(call: &Call) -> Option<isize> {
     })
 }
 
+/// A call that tells of a file.
+fn telling(call: &Call, next: impl Fn() -> isize) -> isize {
+    let [a, b, c, d, e, ..] = call.arguments;
+    let named = |flags| metadata::named(a as c_int, b as *const _, flags as c_int);
+    let (fd, into) = match call.number {
+        libc::SYS_fstat => (a as c_int, b),
+        old::STAT | old::LSTAT => (-1, b),
+        libc::SYS_statx => (named(c), e),
+        _ => (named(d), c),
+    };
+    let answer = metadata::described(|| fd, &next);
+    let file = || match call.number {
+        libc::SYS_statx => metadata::of_statx(into as *const _),
+        _ => metadata::of_stat(into as *const _),
+    };
+    metadata::told_of(answer, file, next)
+}
+
 /// What makes descriptors, duplicates them, or asks something of one.
 fn on_descriptors(call: &Call) -> Option<isize> {
     let [a, b, c, d, ..] = call.arguments;
@@ -200,11 +218,7 @@ fn on_descriptors(call: &Call) -> Option<isize> {
             }
             answer
         }
-        libc::SYS_fstat => metadata::described(|| fd, next),
-        libc::SYS_newfstatat | libc::SYS_statx => {
-            let flags = if number == libc::SYS_statx { c } else { d } as c_int;
-            metadata::described(|| metadata::named(fd, b as *const _, flags), next)
-        }
+        libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx => telling(call, next),
         libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
         libc::SYS_ioctl => system::control(fd, b, c, next),
         libc::SYS_pidfd_getfd => {

@@ -881,6 +881,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "how large a file is that another process writes",
+        build: &[C("asks_for_size")],
+        command: "$RUN $BIN/c/asks_for_size stat lstat fstat fstatat statx syscall",
+        long: true,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "times that are set stand",
         build: &[C("times")],
         command: "$RUN $BIN/c/times",
