@@ -114,7 +114,7 @@ fn progress_is_shown_on_a_terminal_and_nowhere_else() {
     let mut most = 0;
     for line in &lines[1..lines.len() - 1] {
         let (seconds, rates) = line.split_once(" s: ").unwrap_or_else(|| panic!("{shown}"));
-        assert!((2..60).contains(&seconds.parse().unwrap()), "{line}");
+        assert!((2.0..60.0).contains(&seconds.parse().unwrap()), "{line}");
         let (calls, bytes) = rates.split_once(" calls/s, ").unwrap_or_else(|| panic!("{line}"));
         most = most.max(calls.replace(',', "").parse::<u64>().unwrap());
         assert!(bytes.ends_with("B/s") || bytes.ends_with("bytes/s"), "{line}");

@@ -188,7 +188,7 @@ fn where_no_rule_can_be_kept_nothing_runs() {
     mode(&rules, 0o644);
     fs::write(&rules, "rule = [{ buffer = \"4K\" }]\n").unwrap();
     check(&[], &["sweetspot.toml: no rule can be written", "[[rule]]", "--keep-rules"]);
-    check(&["--config", "/dev/null"], &["/dev/null", "no regular file", "--keep-rules"]);
+    check(&["--config", "/dev/null"], &["/dev/null", "not a regular file", "--keep-rules"]);
     let mut tune = place.tune(&["--keep-rules", "--dry-run"], &["sh", "-c", "echo ran >ran"]);
     let output = tune.env("TMPDIR", ".").output().unwrap();
     assert!(output.status.success() && !stdout(&output).contains("sweetspot-tune-"), "{output:?}");

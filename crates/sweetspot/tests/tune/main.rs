@@ -236,11 +236,11 @@ fn what_auto_means_in_a_folder_is_found_and_used() {
         let size = line.split_whitespace().nth(1);
         assert_eq!(size, Some(expected), "{options:?} {own_rule:?}: {said}");
     };
-    check(&[], "", "8192");
-    check(&["--buffer-size", "auto"], "", "8192");
-    check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"auto\"\n", "8192");
-    check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"16K\"\n", "16384");
-    check(&["--buffer-size", "4K"], "", "4096");
+    check(&[], "", "8K");
+    check(&["--buffer-size", "auto"], "", "8K");
+    check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"auto\"\n", "8K");
+    check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"16K\"\n", "16K");
+    check(&["--buffer-size", "4K"], "", "4K");
 
     fs::write(&rules, format!("[[rule]]\n{pattern}\nbuffer = \"lots\"\n")).unwrap();
     let output = place.sweetspot("run").args(["--", "true"]).output().unwrap();
