@@ -56,7 +56,7 @@ fn mistakes_in_factors_and_data_name_their_line() {
         "either generate or command",
         "generate",
     );
-    check("generate = [", "generate = ['{path}', ", "generate", "told where to write by", "leave");
+    check("generate = [", "generate = ['{path}', ", "generate", "adds the path itself", "leave");
     check("{records}\"]", "{recs}\"]", "{recs}", "{recs} means nothing here", "{records}");
     check("{records}\"]", "{output}\"]", "generate", "{output} means nothing", "{sweetspot}");
 }
