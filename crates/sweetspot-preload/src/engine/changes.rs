@@ -251,12 +251,29 @@ pub fn starting() {
     }
 }
 
-/// This process is about to become another program, which may do so, too.
-pub fn becoming() {
+/// This process is about to read files, nobody knows which; or to become another program, which does so.
+pub fn reading_any() {
     if ledger::may_wait_for_reader()
         && let Some(ledger) = told().filter(|ledger| others::any_waits(ledger))
     {
         others::write_all_out_quickly(ledger);
+    }
+}
+
+/// This process is about to read a file, or to learn where it ends, by a descriptor.
+#[inline(always)]
+pub fn reading(fd: i32) {
+    if ledger::may_be_waiting() {
+        others_first(fd);
+    }
+}
+
+#[cold]
+fn others_first(fd: i32) {
+    if ledger::may_wait_for_reader()
+        && let Some(ledger) = told().filter(|ledger| others::any_waits(ledger))
+    {
+        others::reading(ledger, fd);
     }
 }
 

@@ -155,7 +155,7 @@ fn end_spawns() -> bool {
 /// Before this process becomes another program; it goes on if that fails. `is_there`: there is a file to be run.
 pub fn before_exec(is_there: impl FnOnce() -> bool) {
     if !spawns::is_spawned_child() {
-        changes::becoming();
+        changes::reading_any();
     }
     others::ends_unseen();
     if passive() {

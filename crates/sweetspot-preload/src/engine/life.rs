@@ -28,10 +28,8 @@ pub fn opened(fd: i32, flags: i32) {
     if is_for_writing(flags) {
         deaths::opened_for_writing();
         answers::opened(changes::told(), fd, flags);
-    } else if ledger::may_wait_for_reader()
-        && let Some(ledger) = changes::told().filter(|ledger| others::any_waits(ledger))
-    {
-        others::reading(ledger, fd);
+    } else {
+        changes::reading(fd);
     }
 }
 

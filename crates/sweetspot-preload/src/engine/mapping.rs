@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
-use super::changes::mapping_shared;
+use super::changes::{self, mapping_shared};
 use super::life::incomplete;
 use super::process::acquire_point;
 use super::spawns::{self, passive};
@@ -70,8 +70,11 @@ pub fn meaning_of(fd: i32, protection: i32, flags: i32) -> Meaning {
 /// [`super::life::hand_over_content`].
 pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
     let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
-    if !is_anonymous && flags & libc::MAP_TYPE != libc::MAP_PRIVATE {
-        mapping_shared(fd);
+    if !is_anonymous {
+        changes::reading(fd);
+        if flags & libc::MAP_TYPE != libc::MAP_PRIVATE {
+            mapping_shared(fd);
+        }
     }
     match is_anonymous {
         false => MAPPED.store(true, Relaxed),

@@ -87,6 +87,9 @@ pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
 
 #[cold]
 fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
+    if is_news(whence) {
+        changes::reading(fd);
+    }
     if passive() {
         return passed_for_good(is_news(whence).then_some(fd), Pass::NOTHING);
     }

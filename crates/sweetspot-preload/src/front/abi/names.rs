@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::children;
+use crate::engine::{changes, children};
 use crate::floor::next::Next;
 use crate::front::dispatch;
 
@@ -67,12 +67,8 @@ pass_through! {
     fn glob(pattern: *const c_char, flags: c_int, failed: Pointer, into: Pointer) -> c_int;
     fn glob64(pattern: *const c_char, flags: c_int, failed: Pointer, into: Pointer) -> c_int;
     fn fts_open(paths: Pointer, options: c_int, compare: Pointer) -> Pointer;
-    fn fts_read(tree: Pointer) -> Pointer;
-    fn fts_children(tree: Pointer, instruction: c_int) -> Pointer;
     fn fts_close(tree: Pointer) -> c_int;
     fn fts64_open(paths: Pointer, options: c_int, compare: Pointer) -> Pointer;
-    fn fts64_read(tree: Pointer) -> Pointer;
-    fn fts64_children(tree: Pointer, instruction: c_int) -> Pointer;
     fn fts64_close(tree: Pointer) -> c_int;
 }
 
@@ -142,10 +138,30 @@ hook! {
     }
 }
 
-// libc asks for sizes and times between calls of a function of the program's, which may write.
+// libc asks for sizes and times by itself.
+macro_rules! walks_on {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> Pointer, next => {
+            changes::reading_any();
+            let pass = dispatch::pass_through();
+            let answer = next($($arg),*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+walks_on! {
+    fn fts_read(tree: Pointer);
+    fn fts_children(tree: Pointer, instruction: c_int);
+    fn fts64_read(tree: Pointer);
+    fn fts64_children(tree: Pointer, instruction: c_int);
+}
+
+// Likewise, between calls of a function of the program's, which may write.
 macro_rules! walks {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
+            changes::reading_any();
             children::hold_back();
             let answer = next($($arg),*);
             children::go_on();
