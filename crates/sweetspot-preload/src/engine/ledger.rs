@@ -6,7 +6,10 @@
 //!
 //! Not here: its rules (`rules`), its records of files (`records`), its entries (`entries`).
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sweetspot_core::ledger::{
     Devices, FLAG_OBSERVE, FLAG_PLACES, FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger,
@@ -23,23 +26,44 @@ use crate::floor::shared;
 pub use crate::floor::shared::is_given;
 #[unsafe(link_section = ".data")]
 static MAPPED: AtomicPtr<Ledger> = AtomicPtr::new(core::ptr::null_mut());
-/// Whether mapping was tried.
+/// Whether mapping was tried: one of `UNTRIED` to `LET_GO`.
 #[unsafe(link_section = ".data")]
-static TRIED: AtomicU32 = AtomicU32::new(0);
+static TRIED: AtomicU32 = AtomicU32::new(UNTRIED);
+const UNTRIED: u32 = 0;
+const HAS_TRIED: u32 = 1;
+/// It is not to be mapped any more.
+const LET_GO: u32 = 2;
 
-/// The ledger, mapped on first use. Called only inside transitions or at start.
+/// The ledger, mapped on first use.
 pub fn ledger() -> Option<&'static Ledger> {
-    if TRIED.swap(1, Relaxed) == 0
-        && let Some(ledger) = shared::map()
-    {
-        MAPPED.store(ledger, Relaxed);
-        let header = mapped().map(|ledger| &ledger.header);
-        clock::watch(header);
-        if header.is_some_and(|header| header.flags.load(Relaxed) & FLAG_SUMMARY != 0) {
-            concerns::set(SUMMARY);
-        }
+    if MAPPED.load(Relaxed).is_null() && TRIED.load(Relaxed) == UNTRIED {
+        map_first();
     }
     mapped()
+}
+
+/// Who comes while another thread does so, or a handler while its own does, cannot wait for that, and must not go on
+/// without the ledger: both map it, and the first one that has it keeps it for both.
+#[cold]
+fn map_first() {
+    let Some(ledger) = shared::map() else {
+        let _ = TRIED.compare_exchange(UNTRIED, HAS_TRIED, SeqCst, Relaxed);
+        return;
+    };
+    if MAPPED.compare_exchange(core::ptr::null_mut(), ledger, SeqCst, Relaxed).is_err() {
+        shared::is_mapped_twice(ledger);
+        return;
+    }
+    shared::keep(ledger);
+    let header = mapped().map(|ledger| &ledger.header);
+    clock::watch(header);
+    if header.is_some_and(|header| header.flags.load(Relaxed) & FLAG_SUMMARY != 0) {
+        concerns::set(SUMMARY);
+    }
+    if TRIED.compare_exchange(UNTRIED, HAS_TRIED, SeqCst, SeqCst) == Err(LET_GO) {
+        // Since it was looked for.
+        let_go();
+    }
 }
 
 /// 1: this process lives in the pid namespace of the process that made the ledger; 2: in another one.
@@ -68,7 +92,7 @@ fn mapped() -> Option<&'static Ledger> {
 pub fn may_be_waiting() -> bool {
     match mapped() {
         Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
-        None => TRIED.load(Relaxed) == 0 && is_given(),
+        None => TRIED.load(Relaxed) == UNTRIED && is_given(),
     }
 }
 
@@ -152,7 +176,7 @@ pub fn write_buffer_bytes_left() -> u64 {
 pub fn let_go() {
     concerns::end_company();
     // Nor is it mapped later, by who has not needed it so far.
-    TRIED.store(1, Relaxed);
+    TRIED.store(LET_GO, SeqCst);
     let mapped = unmapped();
     if mapped.is_null() {
         return;
@@ -174,7 +198,7 @@ pub fn leave_to_parent() {
     if mapped.is_null() {
         return;
     }
-    TRIED.store(0, Relaxed);
+    TRIED.store(UNTRIED, Relaxed);
     NAMESPACE.store(0, Relaxed);
     clock::watch(None);
     for file in file::used() {

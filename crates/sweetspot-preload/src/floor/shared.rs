@@ -55,12 +55,21 @@ pub fn map() -> Option<*mut Ledger> {
         let ledger = address as *mut Ledger;
         // SAFETY: just mapped, and large enough.
         if unsafe { (*ledger).header.magic.load(Relaxed) } == MAGIC {
-            BEGINNING.store(address, Relaxed);
             return Some(ledger);
         }
         unmap(address, size_of::<Ledger>() as u64);
         None
     })
+}
+
+/// This mapping is the one that stays.
+pub fn keep(ledger: *mut Ledger) {
+    BEGINNING.store(ledger as u64, Relaxed);
+}
+
+/// Another thread, or a handler, has mapped it meanwhile: this mapping, which nobody knows, goes.
+pub fn is_mapped_twice(ledger: *mut Ledger) {
+    unmap(ledger as u64, size_of::<Ledger>() as u64);
 }
 
 /// What was mapped is about to be something else.
