@@ -885,6 +885,7 @@ pub const SHARING: &[Case] = &[
         build: &[C("asks_for_size")],
         command: "$RUN $BIN/c/asks_for_size stat lstat fstat fstatat statx syscall lseek nftw",
         long: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
