@@ -55,35 +55,36 @@ pub(super) fn of_statx(stat: Pointer) -> (u64, u64) {
     (libc::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino)
 }
 
-/// What a call has answered that tells of a file. What others have pending for it belongs to that: where it was only
-/// written now, the call is made once more.
+/// A call that tells of a file, while others may have something pending for it. Which file it is the answer says: where
+/// that was only written now, the call is made once more.
+#[cold]
+#[inline(never)]
+fn told_again(next: &dyn Fn() -> isize, file: &dyn Fn() -> (u64, u64)) -> isize {
+    let answer = next();
+    if answer == 0 && changes::told_of(file) { next() } else { answer }
+}
+
+/// A call that tells of a file, by which others have written what they had pending for it.
 #[inline(always)]
-pub(super) fn told_of(
-    answer: isize,
-    file: impl Fn() -> (u64, u64),
-    again: impl Fn() -> isize,
-) -> isize {
-    if answer == 0 && ledger::may_be_waiting() && changes::told_of(&file) {
-        return again();
-    }
-    answer
+fn told(next: impl Fn() -> isize, file: impl Fn() -> (u64, u64)) -> isize {
+    if ledger::may_be_waiting() { told_again(&next, &file) } else { next() }
 }
 
 macro_rules! tells {
     ($(fn $name:ident($($arg:ident: $type:ty),*) of $file:expr;)*) => {$(hook_in_two! {
         fn $name($($arg: $type),*) -> c_int, next
-        if false = crate::engine::concerns::any() => {
+        if false = crate::engine::concerns::any() || ledger::may_be_waiting() => {
             let answer = next($($arg),*);
             crate::engine::process::acquire_point();
-            told_of(answer as isize, || $file, || next($($arg),*) as isize) as c_int
+            answer
         } else {
             if dispatch::takes_no_part() && !ledger::may_be_waiting() {
                 return next($($arg),*);
             }
             let pass = dispatch::pass_through();
-            let answer = next($($arg),*);
+            let answer = told(|| next($($arg),*) as isize, || $file) as c_int;
             pass.done();
-            told_of(answer as isize, || $file, || next($($arg),*) as isize) as c_int
+            answer
         }
     })*};
 }
@@ -98,9 +99,9 @@ tells! {
     fn __lxstat64(version: c_int, path: *const c_char, into: Pointer) of of_stat(into);
 }
 
-/// A call that asks how large the descriptor's file is, and when it was changed: it fails where that is not what it will
-/// be, as what was written cannot be brought there.
-pub(super) fn described(fd: impl FnOnce() -> c_int, next: impl FnOnce() -> isize) -> isize {
+/// A call on a file that fails where that does not hold what was written to it, and cannot.
+#[inline(always)]
+pub(super) fn complete(fd: impl FnOnce() -> c_int, next: impl FnOnce() -> isize) -> isize {
     let pass = dispatch::pass_through();
     let answer = match life::incomplete_of(fd) {
         Some(errno) => crate::floor::errno::fail(errno),
@@ -108,6 +109,17 @@ pub(super) fn described(fd: impl FnOnce() -> c_int, next: impl FnOnce() -> isize
     };
     pass.done();
     answer
+}
+
+/// A call that asks how large the descriptor's file is, and when it was changed: it fails where that is not what it will
+/// be.
+#[inline(always)]
+pub(super) fn described(
+    fd: impl FnOnce() -> c_int,
+    next: impl Fn() -> isize,
+    file: impl Fn() -> (u64, u64),
+) -> isize {
+    complete(fd, || told(next, file))
 }
 
 /// The descriptor that a call by name asks about, if it does; -1: it goes by a name.
@@ -123,21 +135,16 @@ pub(super) fn named(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
 macro_rules! describes {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr, tells of $file:expr;)*) => {$(hook_in_two! {
         fn $name($($arg: $type),*) -> c_int, next
-        if false = crate::engine::concerns::any() => {
+        if false = crate::engine::concerns::any() || ledger::may_be_waiting() => {
             let answer = next($($arg),*);
             crate::engine::process::acquire_point();
-            told_of(answer as isize, || $file, || next($($arg),*) as isize) as c_int
+            answer
         } else {
-            let next = || next($($arg),*) as isize;
-            told_of(described(|| $fd, next), || $file, next) as c_int
+            described(|| $fd, || next($($arg),*) as isize, || $file) as c_int
         }
     })*};
 }
 describes! {
-    fn fstat(fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
-    fn fstat64(fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
-    fn __fxstat(version: c_int, fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
-    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) asks of fd, tells of of_stat(into);
     fn fstatat(folder: c_int, path: *const c_char, into: Pointer, flags: c_int)
         asks of named(folder, path, flags), tells of of_stat(into);
     fn fstatat64(folder: c_int, path: *const c_char, into: Pointer, flags: c_int)
@@ -150,6 +157,26 @@ describes! {
     ) asks of named(folder, path, flags), tells of of_stat(into);
     fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: Pointer)
         asks of named(folder, path, flags), tells of of_statx(into);
+}
+
+// Who has the file open reads it without asking what others have pending for it, and so it is with its size.
+macro_rules! describes_open_files {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) asks of $fd:ident;)*) => {$(hook_in_two! {
+        fn $name($($arg: $type),*) -> c_int, next
+        if false = crate::engine::concerns::any() => {
+            let answer = next($($arg),*);
+            crate::engine::process::acquire_point();
+            answer
+        } else {
+            complete(|| $fd, || next($($arg),*) as isize) as c_int
+        }
+    })*};
+}
+describes_open_files! {
+    fn fstat(fd: c_int, into: Pointer) asks of fd;
+    fn fstat64(fd: c_int, into: Pointer) asks of fd;
+    fn __fxstat(version: c_int, fd: c_int, into: Pointer) asks of fd;
+    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) asks of fd;
 }
 
 /// A sync of a whole file system, or of all (-1), is for what other processes wrote, too.
@@ -326,7 +353,7 @@ hand_over! {
 hook! {
     // What is pending has gone out, or could not; the window of a file stays as it is.
     fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int, next => {
-        described(|| fd, || next(fd, from, len, flags) as isize) as c_int
+        complete(|| fd, || next(fd, from, len, flags) as isize) as c_int
     }
 }
 

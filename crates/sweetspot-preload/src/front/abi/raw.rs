@@ -170,7 +170,7 @@ fn on_files(call: &Call) -> Option<isize> {
             }
             unless(dispatch::hand_over_content(fd), || passed_through(next))
         }
-        libc::SYS_sync_file_range => metadata::described(|| fd, next),
+        libc::SYS_sync_file_range => metadata::complete(|| fd, next),
         libc::SYS_syncfs => metadata::synced_with_all(fd, next),
         libc::SYS_sync => metadata::synced_with_all(-1, next),
         libc::SYS_sendfile => between(fd, b as c_int, next),
@@ -188,17 +188,15 @@ fn telling(call: &Call, next: impl Fn() -> isize) -> isize {
     let [a, b, c, d, e, ..] = call.arguments;
     let named = |flags| metadata::named(a as c_int, b as *const _, flags as c_int);
     let (fd, into) = match call.number {
-        libc::SYS_fstat => (a as c_int, b),
         old::STAT | old::LSTAT => (-1, b),
         libc::SYS_statx => (named(c), e),
         _ => (named(d), c),
     };
-    let answer = metadata::described(|| fd, &next);
     let file = || match call.number {
         libc::SYS_statx => metadata::of_statx(into as *const _),
         _ => metadata::of_stat(into as *const _),
     };
-    metadata::told_of(answer, file, next)
+    metadata::described(|| fd, next, file)
 }
 
 /// What makes descriptors, duplicates them, or asks something of one.
@@ -218,7 +216,8 @@ fn on_descriptors(call: &Call) -> Option<isize> {
             }
             answer
         }
-        libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx => telling(call, next),
+        libc::SYS_fstat => metadata::complete(|| fd, next),
+        libc::SYS_newfstatat | libc::SYS_statx => telling(call, next),
         libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
         libc::SYS_ioctl => system::control(fd, b, c, next),
         libc::SYS_pidfd_getfd => {

@@ -883,7 +883,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "how large a file is that another process writes",
         build: &[C("asks_for_size")],
-        command: "$RUN $BIN/c/asks_for_size stat lstat fstat fstatat statx syscall lseek nftw",
+        command: "$RUN $BIN/c/asks_for_size stat lstat fstatat statx syscall lseek nftw",
         long: true,
         not_predicted: TIMING,
         ..DEFAULT
