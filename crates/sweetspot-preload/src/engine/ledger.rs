@@ -106,6 +106,26 @@ pub fn may_wait_for_reader() -> bool {
     }
 }
 
+/// How many files this process was told of while it had not mapped the ledger.
+#[unsafe(link_section = ".data")]
+static TOLD: AtomicU32 = AtomicU32::new(0);
+
+/// The same before this process is told of a file. One that has not mapped the ledger, and may be young for all that is
+/// known, asks for the time at the first such calls and then at few of them: a walk through a tree makes thousands in
+/// some milliseconds.
+#[inline(always)]
+pub fn may_wait_for_told() -> bool {
+    const ASKING: u32 = 16;
+    match mapped() {
+        Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
+        None => {
+            let told = TOLD.load(Relaxed);
+            TOLD.store(told.wrapping_add(1), Relaxed);
+            told < ASKING || told % ASKING == 0
+        }
+    }
+}
+
 /// When this process began, in milliseconds of the coarse monotonic clock. Of a program that was started it is when it
 /// first opened a file: a start has no time to ask.
 #[unsafe(link_section = ".data")]

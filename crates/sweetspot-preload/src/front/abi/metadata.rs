@@ -61,7 +61,14 @@ pub(super) fn of_statx(stat: Pointer) -> (u64, u64) {
 #[inline(never)]
 fn told_again(next: &dyn Fn() -> isize, file: &dyn Fn() -> (u64, u64)) -> isize {
     let answer = next();
-    if answer == 0 && changes::told_of(file) { next() } else { answer }
+    if answer != 0 || !changes::told_of(file) {
+        return answer;
+    }
+    // A handler may have written while the guard did.
+    let pass = dispatch::pass_through();
+    let answer = next();
+    pass.done();
+    answer
 }
 
 /// A call that tells of a file, by which others have written what they had pending for it.
@@ -73,12 +80,12 @@ fn told(next: impl Fn() -> isize, file: impl Fn() -> (u64, u64)) -> isize {
 macro_rules! tells {
     ($(fn $name:ident($($arg:ident: $type:ty),*) of $file:expr;)*) => {$(hook_in_two! {
         fn $name($($arg: $type),*) -> c_int, next
-        if false = crate::engine::concerns::any() || ledger::may_be_waiting() => {
+        if false = crate::engine::concerns::any() || ledger::may_wait_for_told() => {
             let answer = next($($arg),*);
             crate::engine::process::acquire_point();
             answer
         } else {
-            if dispatch::takes_no_part() && !ledger::may_be_waiting() {
+            if dispatch::takes_no_part() && !ledger::may_wait_for_told() {
                 return next($($arg),*);
             }
             let pass = dispatch::pass_through();
@@ -135,7 +142,7 @@ pub(super) fn named(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
 macro_rules! describes {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) asks of $fd:expr, tells of $file:expr;)*) => {$(hook_in_two! {
         fn $name($($arg: $type),*) -> c_int, next
-        if false = crate::engine::concerns::any() || ledger::may_be_waiting() => {
+        if false = crate::engine::concerns::any() || ledger::may_wait_for_told() => {
             let answer = next($($arg),*);
             crate::engine::process::acquire_point();
             answer
