@@ -121,7 +121,7 @@ pub fn may_wait_for_told() -> bool {
         None => {
             let told = TOLD.load(Relaxed);
             TOLD.store(told.wrapping_add(1), Relaxed);
-            told < ASKING || told % ASKING == 0
+            told < ASKING || told.is_multiple_of(ASKING)
         }
     }
 }

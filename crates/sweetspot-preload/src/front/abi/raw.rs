@@ -186,17 +186,14 @@ fn on_files(call: &Call) -> Option<isize> {
 /// A call that tells of a file.
 fn telling(call: &Call, next: impl Fn() -> isize) -> isize {
     let [a, b, c, d, e, ..] = call.arguments;
-    let named = |flags| metadata::named(a as c_int, b as *const _, flags as c_int);
-    let (fd, into) = match call.number {
-        old::STAT | old::LSTAT => (-1, b),
-        libc::SYS_statx => (named(c), e),
-        _ => (named(d), c),
+    let (flags, into) = match call.number {
+        old::STAT | old::LSTAT => (0, b),
+        libc::SYS_statx => (c, e),
+        _ => (d, c),
     };
-    let file = || match call.number {
-        libc::SYS_statx => metadata::of_statx(into as *const _),
-        _ => metadata::of_stat(into as *const _),
-    };
-    metadata::described(|| fd, next, file)
+    let fd = || metadata::named(a as c_int, b as *const _, flags as c_int);
+    let of = if call.number == libc::SYS_statx { metadata::of_statx } else { metadata::of_stat };
+    metadata::described(fd, next, || of(into as *const _))
 }
 
 /// What makes descriptors, duplicates them, or asks something of one.
