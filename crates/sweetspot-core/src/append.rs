@@ -28,10 +28,10 @@ pub enum Handle {
 
 impl Handle {
     /// Whether so many small writes of a file that is learning have earned the next step: to ask for the
-    /// handle, to look at the answer, to let writes wait again. How many a handle needs is doubled `step` times.
-    pub fn is_earned(self, small_writes: u32, step: u32) -> bool {
+    /// handle, for which so many are asked, to look at the answer, to let writes wait again.
+    pub fn is_earned(self, small_writes: u32, asked: impl FnOnce() -> u32) -> bool {
         match self {
-            Handle::None => small_writes >= WRITES_TO_EARN << step,
+            Handle::None => small_writes >= asked(),
             // Until there is an answer, it costs no system call to wait for it.
             Handle::Asked { is_answered } => is_answered,
             Handle::Held => small_writes >= WRITES_TO_EARN_AGAIN,
@@ -40,8 +40,10 @@ impl Handle {
     }
 
     /// The same of a file whose position is ours for its reads, after so many writes that passed through.
-    pub fn is_asked_after(self, writes: u64) -> bool {
-        self == Handle::None && (writes + 1).is_multiple_of(u64::from(WRITES_TO_EARN))
+    pub fn is_asked_after(self, writes: u64, asked: impl FnOnce() -> u32) -> bool {
+        // A power of two.
+        let between = || u64::from(writes_between_tries(asked()));
+        self == Handle::None && (writes + 1) & (between() - 1) == 0
     }
 
     /// Whether the position of such a file is ours to no purpose: no write will wait, and it has no
@@ -49,6 +51,11 @@ impl Handle {
     pub fn gains_nothing(self, has_window: bool) -> bool {
         self == Handle::Never && !has_window
     }
+}
+
+/// Small writes between two questions for a handle, where nobody has answered yet and so many are asked for.
+pub const fn writes_between_tries(asked: u32) -> u32 {
+    if asked < WRITES_TO_EARN { asked } else { WRITES_TO_EARN }
 }
 
 /// Whether a write of so many bytes may wait in a buffer of that size. What does not is written after all
@@ -115,21 +122,31 @@ mod tests {
         let check = |handle: Handle, least: Option<u32>| {
             for writes in 0..=WRITES_TO_EARN + 1 {
                 let expected = least.is_some_and(|least| writes >= least);
-                assert_eq!(handle.is_earned(writes, 0), expected, "{handle:?} {writes}");
+                assert_eq!(
+                    handle.is_earned(writes, || WRITES_TO_EARN),
+                    expected,
+                    "{handle:?} {writes}"
+                );
             }
         };
         check(Handle::None, Some(WRITES_TO_EARN));
-        assert!(!Handle::None.is_earned(2 * WRITES_TO_EARN - 1, 1));
-        assert!(Handle::None.is_earned(2 * WRITES_TO_EARN, 1));
-        assert!(Handle::Held.is_earned(WRITES_TO_EARN_AGAIN, 1), "it has one");
+        assert!(!Handle::None.is_earned(2 * WRITES_TO_EARN - 1, || 2 * WRITES_TO_EARN));
+        assert!(Handle::None.is_earned(2 * WRITES_TO_EARN, || 2 * WRITES_TO_EARN));
+        assert!(Handle::Held.is_earned(WRITES_TO_EARN_AGAIN, || 2 * WRITES_TO_EARN), "it has one");
         check(Handle::Asked { is_answered: false }, None);
         check(Handle::Asked { is_answered: true }, Some(0));
         check(Handle::Held, Some(WRITES_TO_EARN_AGAIN));
         check(Handle::Never, None);
-        let asked: u32 =
-            (0..640).map(|writes| u32::from(Handle::None.is_asked_after(writes))).sum();
-        assert_eq!(asked, 640 / WRITES_TO_EARN);
-        assert!(!Handle::Held.is_asked_after(63));
+        let tries = |asked: u32| -> u32 {
+            (0..640).map(|writes| u32::from(Handle::None.is_asked_after(writes, || asked))).sum()
+        };
+        assert_eq!((tries(WRITES_TO_EARN), tries(8)), (640 / WRITES_TO_EARN, 80));
+        assert_eq!(
+            tries(8 * WRITES_TO_EARN),
+            640 / WRITES_TO_EARN,
+            "the guard may still be starting"
+        );
+        assert!(!Handle::Held.is_asked_after(63, || WRITES_TO_EARN));
         assert!(Handle::Never.gains_nothing(false) && !Handle::Never.gains_nothing(true));
         assert!(!Handle::Held.gains_nothing(false));
     }

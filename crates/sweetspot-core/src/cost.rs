@@ -23,7 +23,7 @@
 
 use crate::policy::{
     AUTO_BYTES_MAX, AUTO_BYTES_USUAL, DEAR_CALL_NS, LARGER_FILLS, READ_AHEAD_BYTES,
-    READ_AHEAD_FILLS, WAIT_NS, WINDOW_BYTES_MIN,
+    READ_AHEAD_FILLS, WINDOW_BYTES_MIN,
 };
 
 /// Within this part of the best: one in twenty, 5 %.
@@ -267,9 +267,9 @@ impl Meter {
         }
     }
 
-    /// Whether each transfer waits for a device or a server; `None`: there was none.
-    pub fn is_dear(&self) -> Option<bool> {
-        (self.shortest_ns != 0).then_some(u64::from(self.shortest_ns) >= WAIT_NS)
+    /// What a call takes at least, in nanoseconds, whatever it moves; 0: there was none.
+    pub fn call_ns(&self) -> u32 {
+        if self.is_sure() { self.own().call_ns } else { self.shortest_ns }
     }
 
     /// What may be told to others, if anything.

@@ -12,7 +12,7 @@
 //!     16..32  score of reads    32..48  small writes    48..52  backoff
 //! ```
 
-use crate::append::is_small;
+use crate::append::{is_small, writes_between_tries};
 use crate::policy::{
     ALONE_BYTES_MIN, BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN, WRITES_TO_EARN,
 };
@@ -119,10 +119,10 @@ impl Learning {
         }
     }
 
-    /// Bits of a word that are clear after a small read that earns nothing yet, so that nobody needs to look what
-    /// became of it: those from which on a file may earn a window.
-    pub const fn earns_nothing(step: u32) -> u64 {
-        Self::JUMPED | SCORE & !((((READS_TO_EARN as u64) << step) - 1) << READS_AT)
+    /// Bits of a word that are clear after a small read that earns nothing yet where so many are asked for (a power
+    /// of two), so that nobody needs to look what became of it: those from which on a file may earn a window.
+    pub const fn earns_nothing(asked: u32) -> u64 {
+        Self::JUMPED | SCORE & !((asked as u64 - 1) << READS_AT)
     }
 
     /// Bits of a word that are clear before a jump that takes all the score there is.
@@ -153,15 +153,17 @@ impl Learning {
         self.with_field(WRITES_AT, self.field(WRITES_AT) + 1)
     }
 
-    /// After a small write, while there are few: see [`Learning::WRITES_BETWEEN`].
+    /// After a small write, while there are few: see [`Learning::writes_between`].
     #[inline(always)]
     pub fn small_write_ahead(self) -> Self {
         Learning(self.0 + (1 << WRITES_AT))
     }
 
-    /// The bits of which one is set after a small write that earns nothing, so that nobody needs to look what
-    /// became of it.
-    pub const WRITES_BETWEEN: u64 = (WRITES_TO_EARN as u64 - 1) << WRITES_AT;
+    /// The bits of which one is set after a small write that earns nothing where so many are asked for, so that
+    /// nobody needs to look what became of it.
+    pub const fn writes_between(asked: u32) -> u64 {
+        (writes_between_tries(asked) as u64 - 1) << WRITES_AT
+    }
 
     /// Small writes seen since the last try.
     pub fn small_writes(self) -> u32 {
@@ -184,10 +186,10 @@ impl Learning {
         self.with_field(READS_AT, self.score().saturating_add(more))
     }
 
-    /// Whether reads have earned a window. How many it needs is doubled `step` times
-    /// ([`threshold`](crate::threshold)).
-    pub fn earned(self, step: u32) -> bool {
-        self.score() >= READS_TO_EARN << self.backoff().max(step)
+    /// Whether reads have earned a window, where so many are asked for ([`threshold`](crate::threshold)).
+    pub fn earned(self, asked: u32) -> bool {
+        let score = self.score();
+        score >= asked && (!self.has_backed_off() || score >= READS_TO_EARN << self.backoff())
     }
 
     /// The reads in order that a file has made, and those for which a window was refused it.
@@ -285,7 +287,7 @@ mod tests {
                 }
                 word = word.small_read();
             }
-            word.earned(0)
+            word.earned(READS_TO_EARN)
         };
         assert!(!run(0, READS_TO_EARN as usize - 1));
         assert!(run(0, READS_TO_EARN as usize));
@@ -327,12 +329,12 @@ mod tests {
                 }
                 one = one.small_read();
                 let next = other.small_read_in_order();
-                let is_free =
-                    other.0 & Learning::JUMPED == 0 && next.0 & Learning::earns_nothing(0) == 0;
-                assert!(!is_free || !next.earned(0));
+                let is_free = other.0 & Learning::JUMPED == 0
+                    && next.0 & Learning::earns_nothing(READS_TO_EARN) == 0;
+                assert!(!is_free || !next.earned(READS_TO_EARN));
                 other = if is_free { next } else { other.small_read() };
             }
-            assert_eq!(one.earned(0), other.earned(0), "runs of {run}");
+            assert_eq!(one.earned(READS_TO_EARN), other.earned(READS_TO_EARN), "runs of {run}");
         }
     }
 
@@ -340,14 +342,16 @@ mod tests {
     #[test]
     fn writes_that_nobody_looks_at_count() {
         const { assert!(WRITES_TO_EARN.is_power_of_two()) };
-        let (mut one, mut other) = (Learning(2), Learning(2));
-        for write in 1..200_000_u32 {
-            one = one.small_write();
-            let next = other.small_write_ahead();
-            let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
-            assert_eq!(is_between, write < 65_536 && !write.is_multiple_of(WRITES_TO_EARN));
-            other = if is_between { next } else { other.small_write() };
-            assert_eq!(one, other, "write {write}");
+        for (asked, between) in [(8, 8), (WRITES_TO_EARN, 64), (4096, 64)] {
+            let (mut one, mut other) = (Learning(2), Learning(2));
+            for write in 1..200_000_u32 {
+                one = one.small_write();
+                let next = other.small_write_ahead();
+                let is_between = next.0 & Learning::writes_between(asked) != 0;
+                assert_eq!(is_between, write < 65_536 && !write.is_multiple_of(between));
+                other = if is_between { next } else { other.small_write() };
+                assert_eq!(one, other, "write {write}");
+            }
         }
     }
 
@@ -357,10 +361,10 @@ mod tests {
         for step in 0..20 {
             let reads = READS_TO_EARN << step.min(BACKOFF_MAX);
             for read in 0..reads {
-                assert!(!word.earned(0), "step {step} read {read}");
+                assert!(!word.earned(READS_TO_EARN), "step {step} read {read}");
                 word = word.small_read();
             }
-            assert!(word.earned(0), "step {step}");
+            assert!(word.earned(READS_TO_EARN), "step {step}");
             word = word.back_off();
         }
     }

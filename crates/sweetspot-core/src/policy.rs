@@ -54,8 +54,8 @@ pub const AUTO_WINDOW_BYTES_LEAST: u64 = 16 << 10;
 /// [`HITS_WORTH`].
 pub const READS_HELD: u64 = 4;
 
-/// Small sequential reads that a file needs before it gets a window, at least (`threshold`): as many as a window
-/// costs, so that no file takes more than twice as long for it.
+/// Small sequential reads that a file needs before it gets a window (`threshold`): as many as a window usually
+/// costs, so that no file takes more than twice as long for it. Fewer where calls are dear, more where files end early.
 pub const READS_TO_EARN: u32 = 16;
 
 /// What a window costs before it answers its first read, in reads: to be opened (fstat, fstatfs, F_GETFL, lseek,
@@ -119,8 +119,7 @@ pub const BUDGET_ADDRESSES: u64 = 16;
 /// See [`BUDGET_ADDRESSES`].
 pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;
 
-/// Small writes after which a file asks the guard for a handle, at least (`threshold`); files that end earlier pay
-/// nothing.
+/// Small writes after which a file asks the guard for a handle (`threshold`); files that end earlier pay nothing.
 pub const WRITES_TO_EARN: u32 = 64;
 
 /// What a handle costs before the first write waits by it, in writes: it is asked for, mapped and given back, what
@@ -128,8 +127,8 @@ pub const WRITES_TO_EARN: u32 = 64;
 /// quarter longer with one, files of 200 a twentieth less (2-core AMD EPYC virtual machine, tmpfs).
 pub const WRITE_BUFFER_CALLS: u32 = 100;
 
-/// What a small write takes, in nanoseconds: waits for the guard are compared with it.
-pub const WRITE_NS: u64 = 500;
+/// What a small call takes, in nanoseconds, where no transfer was timed: waits for the guard are compared with it.
+pub const CALL_NS: u32 = 500;
 
 /// Small writes after which a file with a handle begins to let its writes wait again.
 pub const WRITES_TO_EARN_AGAIN: u32 = 8;

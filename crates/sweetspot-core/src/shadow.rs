@@ -225,7 +225,7 @@ impl Shadow {
         if !append::is_small(read.len) {
             self.why |= Why::LargeTransfers.bit();
         }
-        if self.learning.earned(world.steps.reads()) { Wish::Window } else { Wish::Nothing }
+        if self.learning.earned(world.asked.reads()) { Wish::Window } else { Wish::Nothing }
     }
 
     /// A read that the window cannot answer. Whether a new one answers it.
@@ -317,7 +317,7 @@ impl Shadow {
             world.write_passes();
             self.flush(&mut count);
             self.note_times(true);
-            let asks = self.handle.is_asked_after(self.passed_writes);
+            let asks = self.handle.is_asked_after(self.passed_writes, || world.asked.writes());
             self.passed_writes += 1;
             return if asks { Wish::Handle } else { Wish::Nothing };
         }
@@ -354,7 +354,8 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps.writes());
+        let is_earned =
+            self.handle.is_earned(self.learning.small_writes(), || world.asked.writes());
         match self.handle {
             _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,

@@ -63,12 +63,39 @@ fn may_be_open(file: &Path) -> bool {
     given.as_ref().is_none_or(|files| files.contains(&file))
 }
 
+/// This process' descriptors, if that can be seen.
+fn numbers() -> Option<impl Iterator<Item = i32>> {
+    let names = fs::read_dir("/proc/self/fd").ok()?.flatten().map(|link| link.file_name());
+    Some(names.filter_map(|name| name.to_str()?.parse().ok()))
+}
+
 /// The files of this process' descriptors.
 fn own_files() -> Option<Vec<(u64, u64)>> {
-    let names = fs::read_dir("/proc/self/fd").ok()?.flatten().map(|link| link.file_name());
-    let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
-    let files = numbers.filter_map(|fd| sys::status_at_hand(fd).ok());
+    let files = numbers()?.filter_map(|fd| sys::status_at_hand(fd).ok());
     Some(files.map(|file| (file.device, file.inode)).collect())
+}
+
+/// The descriptors that this process was given, and would hand on by an exec. All that it opens itself are closed then.
+pub fn descriptors() -> Vec<i32> {
+    const WITHOUT_PROC: i32 = 1024;
+    let all: Vec<i32> = numbers().map_or_else(|| (0..WITHOUT_PROC).collect(), Iterator::collect);
+    // SAFETY: asks only.
+    let flags = |fd| unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    all.into_iter().filter(|fd| flags(*fd) & libc::FD_CLOEXEC == 0).collect()
+}
+
+/// Whether this process holds a record lock, which a child does not inherit, on a file that it was given.
+pub fn holds_record_locks() -> bool {
+    descriptors().into_iter().any(|fd| {
+        // SAFETY: all zeros are valid: a lock on the whole file. The call fills it in.
+        unsafe {
+            let mut lock: libc::flock = std::mem::zeroed();
+            lock.l_type = libc::F_WRLCK as libc::c_short;
+            libc::fcntl(fd, libc::F_OFD_GETLK, &mut lock) == 0
+                && lock.l_type != libc::F_UNLCK as libc::c_short
+                && lock.l_pid == libc::getpid()
+        }
+    })
 }
 
 /// What tells a file apart.

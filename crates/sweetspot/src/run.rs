@@ -27,6 +27,7 @@ use std::time::Instant;
 use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;
+use sweetspot_guard::given::holds_record_locks;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, has_room, replace};
 use sweetspot_report::shown::shown;
 
@@ -409,6 +410,10 @@ impl Start<'_> {
     /// # Errors
     /// Where it cannot be started.
     pub fn as_child(&self, before: impl FnOnce(u32)) -> Result<(Child, Instant), Failure> {
+        if holds_record_locks() {
+            let what = "a file is locked (by fcntl) for this process, and would not be for a program below it";
+            return Err(Failure::own(what).next("leave out --wait, --summary and --require"));
+        }
         let mut started = Instant::now();
         // What is done before is no time of the program's.
         let begin = |pid| {
@@ -422,6 +427,7 @@ impl Start<'_> {
     /// Waits until it has ended and everything that it left is written, and ends as it did.
     fn and_wait(&self, session: Option<&mut RunSession>) -> Result<Ended, Failure> {
         let (child, _) = self.as_child(|_| {})?;
+        leave_folder();
         let pid = child.pid();
         let ended = child.wait();
         if let Some(session) = session {
@@ -442,6 +448,7 @@ impl Start<'_> {
         report: Preview,
     ) -> Result<Ended, Failure> {
         let (child, started) = self.as_child(|_| {})?;
+        leave_folder();
         let pid = child.pid();
         let ended = child.wait();
         let seconds = started.elapsed().as_secs_f64();
@@ -455,6 +462,11 @@ impl Start<'_> {
         target.write(&report, &Ran { program, command, pid, ended, seconds, learned });
         Ok(ended)
     }
+}
+
+/// The program may leave its folder and unmount what it was on. What is written at its end is open already.
+fn leave_folder() {
+    let _ = std::env::set_current_dir("/");
 }
 
 fn is_unknown_format(error: &std::io::Error) -> bool {

@@ -29,6 +29,21 @@ const FAR_US: u32 = 4_000;
 /// count as the program's own time.
 const READS: [&str; 3] =
     ["python3", "-c", "import os\nf = os.open('in', 0)\nwhile os.read(f, 500): 0"];
+/// A file whose records earn a buffer, and then twenty of so few that they would not: reads or writes 100 bytes at a time.
+/// After the tenth record of each the guard, which strace stops, too, gets some time.
+const FEW_RECORDS: &str = "import os, sys, time
+def transfer(name, records):
+    reads = sys.argv[1] == 'read'
+    f = os.open(name, os.O_RDONLY if reads else os.O_WRONLY | os.O_CREAT)
+    for number in range(records):
+        os.read(f, 100) if reads else os.write(f, bytes(100))
+        if number == 9:
+            time.sleep(0.03)
+    os.close(f)
+transfer('many', 4000)
+for number in range(20):
+    transfer('few%d' % number, FEW)
+";
 const COPIES: [&str; 5] = ["dd", "if=in", "of=out", "bs=500", "status=none"];
 
 impl Place {
@@ -72,6 +87,26 @@ impl Place {
         let size = |line: &str| line.rsplit_once(" = ")?.1.split(' ').next()?.parse().ok();
         let sizes = trace.lines().filter(|line| line.contains(call)).filter_map(size);
         Some(sizes.filter(|bytes| *bytes >= 4096).collect())
+    }
+
+    /// How many calls on the files with few records reach the kernel from [`FEW_RECORDS`], of so many each, where the calls that are
+    /// made for buffers are slow. `None`: no strace.
+    fn few(&self, way: &str, few: u32) -> Option<usize> {
+        let mut strace = self.own("strace");
+        strace.args(["-f", "-o", "trace", "-e", "trace=openat,read,write,pread64,pwrite64", "-e"]);
+        strace.arg(format!("inject=pread64,pwrite64:delay_enter={FAR_US}"));
+        let script = FEW_RECORDS.replace("FEW", &few.to_string());
+        let Ok(ended) = strace.args([RUN, "run", "--", "python3", "-c", &script, way]).status()
+        else {
+            test_start::skip("strace is not installed");
+            return None;
+        };
+        assert!(ended.success());
+        let trace = fs::read_to_string(self.path("trace")).unwrap();
+        let call = format!(" {way}(");
+        let is_one = |line: &&str| line.contains(&call) && line.ends_with(", 100) = 100");
+        let few = trace.lines().skip_while(|line| !line.contains("\"few0\""));
+        Some(few.filter(is_one).count())
     }
 
     /// The same of flushes. How many records are written before the guard has answered is the machine's
@@ -213,6 +248,23 @@ fn as_much_waits_as_slow_calls_are_worth() {
     assert!(far > USUAL_BYTES, "{far}");
     let asked_for = place.flushes(FAR_US, &["--buffer-size", "64K"]).unwrap();
     assert!(largest(&asked_for) <= 65536, "{asked_for:?}");
+}
+
+/// What a buffer costs, in calls, decides after how many a file gets one: where a call takes as long as getting a buffer,
+/// after two reads or eight writes instead of 16 and 64.
+#[test]
+fn where_calls_are_slow_a_file_needs_few_for_a_buffer() {
+    let place = Place::with_input();
+    place.write("many", vec![b'x'; 400_000]);
+    for number in 0..20 {
+        place.write(&format!("few{number}"), vec![b'x'; 10_000]);
+    }
+    let Some(reads) = place.few("read", 12) else { return };
+    assert_eq!(reads, 20 * 2, "of 20 times 12");
+    // The guard has to answer, too.
+    let writes = (0..RUNS_MAX).map(|_| place.few("write", 60).unwrap());
+    let writes: Vec<_> = writes.take_while(|writes| *writes > 20 * 11).collect();
+    assert!(writes.len() < RUNS_MAX, "of 20 times 60: {writes:?}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ struct Dialogue {
 
 const SAY: Step = Line("echo \"seen: $?\"");
 
-const DIALOGUES: [Dialogue; 10] = [
+const DIALOGUES: [Dialogue; 11] = [
     Dialogue {
         name: "Ctrl-C ends the program",
         steps: &[Line("RUN sleep 1000"), Foreground("sleep"), Key(CTRL_C), SAY],
@@ -99,6 +99,20 @@ const DIALOGUES: [Dialogue; 10] = [
             SAY,
         ],
         seen: &["148", "130"],
+    },
+    Dialogue {
+        name: "a program that stops itself, fg",
+        steps: &[
+            Line("RUN sh -c 'kill -STOP $$; kill -TSTP $$; exit 7'"),
+            Text("Stopped"),
+            SAY,
+            Line("fg"),
+            Text("Stopped"),
+            SAY,
+            Line("fg"),
+            SAY,
+        ],
+        seen: &["147", "148", "7"],
     },
     Dialogue {
         name: "Ctrl-Z, bg, kill the job",

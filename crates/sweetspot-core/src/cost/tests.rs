@@ -256,13 +256,16 @@ fn nothing_overflows() {
 }
 
 #[test]
-fn one_transfer_that_does_not_wait_tells_that_none_has_to() {
+fn what_a_call_takes_is_no_more_than_any_transfer_took() {
     let mut meter = Meter::NEW;
-    assert_eq!(meter.is_dear(), None);
+    assert_eq!(meter.call_ns(), 0);
     // However small it is.
-    meter.end(1, 1 + WAIT_NS, 100);
-    assert_eq!(meter.is_dear(), Some(true));
-    meter.end(1, WAIT_NS, 1 << 16);
-    meter.end(1, 1 + 2 * WAIT_NS, 100);
-    assert_eq!(meter.is_dear(), Some(false));
+    meter.end(1, 20_001, 100);
+    assert_eq!(meter.call_ns(), 20_000);
+    meter.end(1, 10_001, 1 << 16);
+    meter.end(1, 40_001, 100);
+    assert_eq!(meter.call_ns(), 10_000);
+    // What its bytes take is none of it.
+    meter.end(1, 17_001, 1 << 17);
+    assert_eq!(meter.call_ns(), 3_000);
 }

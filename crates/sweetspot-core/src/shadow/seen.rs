@@ -39,8 +39,8 @@ impl Shadow {
         let reads = self.learning.reads_in_order().saturating_add(self.hits);
         let writes = self.learning.small_writes().saturating_add(self.appends);
         Ended {
-            reads: Run { calls: reads, is_dear: self.reads.is_dear() },
-            writes: Run { calls: writes, is_dear: self.writes.is_dear() },
+            reads: Run { calls: reads, call_ns: self.reads.call_ns() },
+            writes: Run { calls: writes, call_ns: self.writes.call_ns() },
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a shadow is told and asked, and what it answers.
 
 use crate::cost::Cost;
-use crate::threshold::Steps;
+use crate::threshold::Asked;
 
 /// What would have been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct World {
     pub releases: u64,
     /// What other open file descriptions of this process have of the file that is asked about.
     pub beside: Use,
-    /// What files must do before they get buffers.
-    pub steps: Steps,
+    /// The calls that files must make before they get buffers.
+    pub asked: Asked,
     /// Reads in order that this one has brought to an end.
     pub ended_reads: u32,
 }

@@ -72,7 +72,7 @@ impl Append {
         let Some(entry) = file.entry() else { return false };
         let pending = length_unless_owned(entry.word.load(Relaxed));
         let end = entry.base.load(Relaxed).wrapping_add(pending);
-        file.dirty.load(Relaxed) != 0
+        file.dirty.is_in()
             && file.window_at.load(Relaxed) + (at & CLOSED) == end
             && swap(&file.position, stored, AT_END)
             && swap(&file.cursor, at, next_closed(at))
@@ -94,7 +94,7 @@ impl Append {
         let before = entry.word.load(Relaxed);
         let pending = length_unless_owned(before);
         let fits = pending + self.len <= file.append_bytes_max.load(Relaxed);
-        if !fits || file.dirty.load(Relaxed) == 0 {
+        if !fits || !file.dirty.is_in() {
             return None;
         }
         let end = entry.base.load(Relaxed).wrapping_add(pending);

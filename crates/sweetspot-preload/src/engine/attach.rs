@@ -4,11 +4,10 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use sweetspot_core::append::Handle;
+use sweetspot_core::append::{Handle, writes_between_tries};
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{BUFFER_OFF, Counter, Entry};
-use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::eligible::may_wait;
@@ -18,7 +17,7 @@ use super::flush::is_recalled;
 use super::handle::{give_up, note_asked};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
 use super::spawns::forking;
-use super::thresholds::thresholds;
+use super::thresholds::asked;
 use super::{
     auto, ending, handle, handlers, inodes, others, quiesce, records, rules, table, transition,
     unseen,
@@ -286,14 +285,14 @@ pub fn is_known_by(learning: Learning) -> bool {
 /// Whether a learning descriptor has made enough small writes for `earn`.
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
-    let step = thresholds().steps().writes();
+    let asked = || asked().writes();
     let Some(file) = file else {
         // Once for each so many, as long as nothing can be had.
         return writes >= WRITES_TO_BE_KNOWN && inodes::any_window()
-            || Handle::None.is_earned(writes, step)
-                && writes.is_multiple_of(policy::WRITES_TO_EARN);
+            || Handle::None.is_earned(writes, asked)
+                && writes.is_multiple_of(writes_between_tries(asked()));
     };
-    handle::stand(file).is_earned(writes, step)
+    handle::stand(file).is_earned(writes, asked)
 }
 
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
@@ -301,7 +300,7 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 pub fn earn(fd: i32) {
     let Some(word) = file::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
-    let asks = Handle::None.is_earned(writes, thresholds().steps().writes());
+    let asks = Handle::None.is_earned(writes, || asked().writes());
     if !asks && !inodes::any_window() && file::open_file(fd).is_none() {
         return;
     }

@@ -66,9 +66,9 @@ pub fn end(
     records::tell_cost(file, way, cost, chosen_bytes);
 }
 
-/// Whether each transfer of a file waits for a device or a server; `None`: there was none. Its lock is held.
-pub fn is_dear(file: &OpenFile, way: Way) -> Option<bool> {
-    with_meter(file, way, |meter| meter.is_dear())
+/// What a call on a file takes at least, in nanoseconds; 0: there was no transfer. Its lock is held.
+pub fn call_ns(file: &OpenFile, way: Way) -> u32 {
+    with_meter(file, way, |meter| meter.call_ns())
 }
 
 /// How large the windows of a file may be. Its lock is held.

@@ -1,8 +1,8 @@
 //! The dirty set: files with pending bytes, in the order of their last writes; and writing all of them
 //! out, oldest first.
 //!
-//! A file is in the set while its `dirty` is 1. The counts of them (in `concerns`, by inode, in the ledger,
-//! of those that others may look at) change with it, and nowhere else.
+//! The counts of them (in `concerns`, by inode, in the ledger, of those that others may look at) change with the set, and
+//! nowhere else.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
@@ -15,24 +15,17 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 
 /// Whether anything is pending in this process.
 pub use super::concerns::is_pending;
-use super::file::{self, OpenFile};
+use super::file::{self, DirtySet, OpenFile};
 use super::flush::{flush_failed, flush_held, overlaps_pending, status_if_of};
 use super::space::look_for_limit;
 use super::spawns::passive;
 use super::{concerns, entries, handle, inodes, lane, ledger, others, process};
-use crate::floor::lock::hold;
+use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
 
-/// The list of files with pending bytes, and its lock. The lock comes before that of any file.
 #[unsafe(link_section = ".data")]
-static DIRTY: AtomicU64 = AtomicU64::new(0);
-
-#[unsafe(link_section = ".data")]
-static DIRTY_FIRST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
-
-#[unsafe(link_section = ".data")]
-static DIRTY_LAST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+static DIRTY: DirtySet = DirtySet::EMPTY;
 
 /// When the oldest of what is pending came, in milliseconds, or when all of it was last tried.
 #[unsafe(link_section = ".data")]
@@ -92,42 +85,16 @@ fn pending_ended(file: &OpenFile) {
     entries::count_waiting(false);
 }
 
+/// When a file was last written, among those of this process.
+fn order(file: &OpenFile) -> u64 {
+    file.entry().map_or(0, |entry| entry.order.load(Relaxed))
+}
+
 /// Puts the files with pending bytes in the order of their last writes: anyone who compares the times of two
-/// files sees which of them was written later. Returns what tells their times apart. The lock of the
-/// list is held.
-fn sort_dirty() -> Apart {
-    let mut files = 0;
-    let order = |file: &OpenFile| file.entry().map_or(0, |entry| entry.order.load(Relaxed));
-    let mut rest = DIRTY_FIRST.swap(core::ptr::null_mut(), Relaxed);
-    let mut last: *mut OpenFile = core::ptr::null_mut();
-    // SAFETY: files on the list are statics.
-    while let Some(file) = unsafe { rest.as_ref() } {
-        let this = rest;
-        files += 1;
-        rest = file.next_dirty.load(Relaxed);
-        // Mostly they are in order, and this one comes behind the last.
-        // SAFETY: as above.
-        let mut link = match unsafe { last.as_ref() } {
-            Some(last) if order(last) <= order(file) => &last.next_dirty,
-            _ => &DIRTY_FIRST,
-        };
-        // SAFETY: as above.
-        while let Some(other) = unsafe { link.load(Relaxed).as_ref() } {
-            if order(other) > order(file) {
-                break;
-            }
-            link = &other.next_dirty;
-        }
-        let next = link.load(Relaxed);
-        file.next_dirty.store(next, Relaxed);
-        link.store(this, Relaxed);
-        if next.is_null() {
-            last = this;
-        }
-    }
-    DIRTY_LAST.store(last, Relaxed);
-    // SAFETY: as above.
-    let last = unsafe { last.as_ref() }.and_then(OpenFile::entry);
+/// files sees which of them was written later. Returns what tells their times apart. The set is held.
+fn sort() -> Apart {
+    let files = DIRTY.sort_by_key(order);
+    let last = DIRTY.last().and_then(OpenFile::entry);
     Apart::new(files, last.map_or(0, |entry| entry.written_ns.load(Relaxed)))
 }
 
@@ -170,10 +137,9 @@ pub fn unwritten() -> Option<i32> {
     if !is_pending() {
         return None;
     }
-    let order = |file: &&OpenFile| file.entry().map_or(0, |entry| entry.order.load(Relaxed));
     file::used()
         .filter(|file| is_failing(file))
-        .min_by_key(order)
+        .min_by_key(|file| order(file))
         .map(|file| file.error.load(Relaxed))
 }
 
@@ -195,67 +161,51 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
         return forked_unseen();
     }
     let _signals = SignalsBlocked::new();
-    let _dirty = hold(&DIRTY);
+    let _dirty = DIRTY.hold();
     if look_for_limit()
         && let Some(ledger) = ledger::ledger()
     {
         others::write_out(ledger, entries::slot() as usize);
     }
-    let mut apart = sort_dirty();
+    let mut apart = sort();
     tell_from_next();
-    let mut first: *mut OpenFile = core::ptr::null_mut();
-    let mut last = first;
-    // SAFETY: files on the list are statics.
-    while let Some(file) = unsafe { DIRTY_FIRST.load(Relaxed).as_ref() } {
+    let mut walk = DIRTY.walk();
+    while let Some(file) = walk.file() {
         let held = file.hold();
         file.before_ns.store(NOT_WRITTEN, Relaxed);
-        DIRTY_FIRST.store(file.next_dirty.load(Relaxed), Relaxed);
-        let left = match is_due(file) {
-            true => flush_held(file, &held).map(|()| false),
-            false => Ok(true),
-        };
-        match left {
-            Ok(false) => {
-                file.dirty.store(0, Relaxed);
-                pending_ended(file);
-                tell_apart(file, &mut apart);
-                if file.before_ns.load(Relaxed) != NOT_WRITTEN {
-                    LEFT_LAST_IN.store(process::EPOCH.load(Relaxed), Relaxed);
-                    LEFT_LAST.store((&raw const *file).cast_mut(), Relaxed);
-                }
-                continue;
+        let flushed = is_due(file).then(|| flush_held(file, &held));
+        if let Some(Ok(())) = flushed {
+            walk.remove();
+            pending_ended(file);
+            tell_apart(file, &mut apart);
+            if file.before_ns.load(Relaxed) != NOT_WRITTEN {
+                LEFT_LAST_IN.store(process::EPOCH.load(Relaxed), Relaxed);
+                LEFT_LAST.store((&raw const *file).cast_mut(), Relaxed);
             }
-            Ok(true) => {}
-            Err(errno) => flush_failed(file, errno),
+            continue;
         }
-        apart.pass();
+        if let Some(Err(errno)) = flushed {
+            flush_failed(file, errno);
+        }
         // What is not due, or could not be written, stays pending, in the same order.
-        let this = (&raw const *file).cast_mut();
-        file.next_dirty.store(core::ptr::null_mut(), Relaxed);
-        // SAFETY: as above.
-        match unsafe { last.as_ref() } {
-            Some(last) => last.next_dirty.store(this, Relaxed),
-            None => first = this,
-        }
-        last = this;
+        apart.pass();
+        walk.pass();
     }
-    DIRTY_FIRST.store(first, Relaxed);
-    DIRTY_LAST.store(last, Relaxed);
 }
 
 /// `OpenFile::before_ns` of a file to which a flush has written nothing.
 const NOT_WRITTEN: u64 = u64::MAX;
 
 /// Gives the file that left last an earlier time, if others leave in the same moment: it was written before
-/// that, and they after it had left. Not if its time may have been asked for meanwhile. The lock of the list
-/// is held.
+/// that, and they after it had left. Not if its time may have been asked for meanwhile. The set is
+/// held.
 fn tell_from_next() {
     let last = LEFT_LAST.swap(core::ptr::null_mut(), Relaxed);
     if LEFT_LAST_IN.load(Relaxed) != process::EPOCH.load(Relaxed) {
         return;
     }
     // SAFETY: files are statics.
-    let Some(file) = (unsafe { last.as_ref() }).filter(|file| file.dirty.load(Relaxed) == 0) else {
+    let Some(file) = (unsafe { last.as_ref() }).filter(|file| !file.dirty.is_in()) else {
         return;
     };
     // What waits by another description is written after a death only if the file is as it is now.
@@ -309,49 +259,24 @@ pub fn flush_old(now: u64) {
     }
 }
 
-/// Puts a file behind all others on the list: its bytes wait from now on. The list is held.
-pub(super) fn put_on(file: &OpenFile) {
-    file.dirty.store(1, Relaxed);
-    file.next_dirty.store(core::ptr::null_mut(), Relaxed);
-    let this = (&raw const *file).cast_mut();
-    // SAFETY: files on the list are statics.
-    match unsafe { DIRTY_LAST.load(Relaxed).as_ref() } {
-        Some(last) => last.next_dirty.store(this, Relaxed),
-        None => {
-            DIRTY_FIRST.store(this, Relaxed);
-            OLDEST_MS.store(clock::now_ms(), Relaxed);
-        }
+/// The bytes of a file wait from now on. The set is held.
+pub(super) fn put_in(file: &OpenFile) {
+    if DIRTY.push(file) {
+        OLDEST_MS.store(clock::now_ms(), Relaxed);
     }
-    DIRTY_LAST.store(this, Relaxed);
     pending_began(file);
 }
 
-/// Takes a file off the list of those with pending bytes. `None`: it is not on it.
-pub fn take_off(file: &OpenFile) {
-    if file.dirty.swap(0, Relaxed) == 0 {
-        return;
+/// Nothing of a file waits any more. The set is held.
+pub fn take_out(file: &OpenFile) {
+    if DIRTY.remove(file) {
+        pending_ended(file);
     }
-    let this = (&raw const *file).cast_mut();
-    let mut link = &DIRTY_FIRST;
-    let mut before = core::ptr::null_mut();
-    // SAFETY: files on the list are statics.
-    while let Some(other) = unsafe { link.load(Relaxed).as_ref() } {
-        if core::ptr::eq(other, this) {
-            link.store(other.next_dirty.load(Relaxed), Relaxed);
-            if DIRTY_LAST.load(Relaxed) == this {
-                DIRTY_LAST.store(before, Relaxed);
-            }
-            break;
-        }
-        before = (&raw const *other).cast_mut();
-        link = &other.next_dirty;
-    }
-    pending_ended(file);
 }
 
-/// The lock of the list of files with pending bytes; it comes before all others.
-pub fn hold_dirty() -> crate::floor::lock::Held<'static> {
-    hold(&DIRTY)
+/// The lock of the set; it comes before all others.
+pub fn hold_dirty() -> Held<'static> {
+    DIRTY.hold()
 }
 
 /// This process was forked behind our back: nothing that is kept here is its own, and what is shared is its parent's.
@@ -362,20 +287,18 @@ pub(super) fn forked_unseen() {
     forget_all();
 }
 
-/// In the child of a fork: nothing is pending, nobody holds the list, and no file is attached.
+/// In the child of a fork: nothing is pending, nobody holds the set, and no file is attached.
 pub(super) fn forget_all() {
     lane::close();
     for file in file::used() {
         file.attachment.disown();
         handle::drop_write_buffer(file);
-        file.dirty.store(0, Relaxed);
+        file.dirty.forget();
         file.error.store(0, Relaxed);
         file.close_error.store(0, Relaxed);
     }
     entries::forget_all();
-    DIRTY.store(0, Relaxed);
-    DIRTY_FIRST.store(core::ptr::null_mut(), Relaxed);
-    DIRTY_LAST.store(core::ptr::null_mut(), Relaxed);
+    DIRTY.forget();
     LEFT_LAST.store(core::ptr::null_mut(), Relaxed);
     concerns::forget_pending();
     OBSERVED.store(0, Relaxed);

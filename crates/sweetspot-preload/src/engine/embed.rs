@@ -101,7 +101,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
     records::buffer_changed(file);
     // Memory in which writes wait is of the old size. Where an append goes on (one that a handler
     // interrupted, one of another thread that was faster) it stays until the file is quiesced again.
-    let is_idle = !file.is_buffered() && file.pending() == 0 && file.dirty.load(Relaxed) == 0;
+    let is_idle = !file.is_buffered() && file.pending() == 0 && !file.dirty.is_in();
     if !held.nested && is_idle {
         handle::let_go(file);
     }

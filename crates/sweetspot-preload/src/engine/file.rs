@@ -37,11 +37,12 @@
 //! again, because the old owner may still be copying into it: another thread, or a coroutine that only
 //! looked as if it had been left, because it has a stack of its own. (`engine::hold`)
 //!
-//! Locks are taken in one order: the list of dirty files, the registry, a file, and last the pool's
+//! Locks are taken in one order: the set of dirty files, the registry, a file, and last the pool's
 //! or that of kept entries, whose holders take no other.
 #![allow(unsafe_code)]
 
 mod attachment;
+mod dirty_set;
 mod hit;
 mod position;
 mod traits;
@@ -59,6 +60,7 @@ use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
 pub use self::attachment::{Attached, Attachment, Placement};
+pub use self::dirty_set::{DirtySet, InDirtySet};
 pub use self::hit::{Hit, Way};
 pub use self::traits::{NOTICED, SERVED_LATE, UNTIMED};
 use super::{concerns, table};
@@ -105,9 +107,7 @@ pub struct OpenFile {
     pub append_bytes_max: AtomicU64,
     /// Stack pointer of the append that holds the lock; 0: none.
     pub frame: AtomicU64,
-    /// 1 while on the list of files with pending bytes.
-    pub dirty: AtomicU32,
-    pub next_dirty: AtomicPtr<OpenFile>,
+    pub dirty: InDirtySet,
     /// Time of modification before the flush in flight; see `engine::flush`.
     pub before_ns: AtomicU64,
     /// 1 where more than the usual write buffer was asked for, and refused.
@@ -204,8 +204,7 @@ const NEW: OpenFile = OpenFile {
     attachment: Attached::new(),
     append_bytes_max: AtomicU64::new(0),
     frame: AtomicU64::new(0),
-    dirty: AtomicU32::new(0),
-    next_dirty: AtomicPtr::new(core::ptr::null_mut()),
+    dirty: InDirtySet::NOT,
     before_ns: AtomicU64::new(0),
     is_modest: AtomicU32::new(0),
     looks_dear: AtomicU32::new(0),
@@ -342,7 +341,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.grows_to.store(0, Relaxed);
     file.error.store(0, Relaxed);
     file.close_error.store(0, Relaxed);
-    file.dirty.store(0, Relaxed);
+    file.dirty.forget();
     file.appends_before.store(0, Relaxed);
     // SAFETY: nobody else has this record.
     unsafe {

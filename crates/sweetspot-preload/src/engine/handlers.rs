@@ -345,7 +345,10 @@ fn begins(
 ) -> usize {
     let nothing = no_handler as *const () as usize;
     // SAFETY: the kernel hands over valid information.
-    let code = unsafe { (*info).si_code };
+    let code = unsafe {
+        signals::give_code_back(info);
+        (*info).si_code
+    };
     let by_kernel = code > 0;
     let is_raised = signals::is_raised(signal, by_kernel);
     // SAFETY: and a valid context.

@@ -59,7 +59,7 @@ fn another(file: &OpenFile, mut is: impl FnMut(&OpenFile) -> bool) -> bool {
 }
 
 fn is_pending(file: &OpenFile) -> bool {
-    file.dirty.load(Relaxed) != 0
+    file.dirty.is_in()
 }
 
 fn is_window(file: &OpenFile) -> bool {
@@ -147,7 +147,7 @@ pub fn pending_ended(file: &OpenFile) {
 
 /// Whether another open file of the same inode has pending bytes.
 pub fn others_pending(file: &OpenFile) -> bool {
-    PENDING[bucket_of(file)].load(Relaxed) > file.dirty.load(Relaxed) && another(file, is_pending)
+    PENDING[bucket_of(file)].load(Relaxed) > file.dirty.count() && another(file, is_pending)
 }
 
 /// Whether another open file of the same inode has a window or pending bytes.

@@ -303,7 +303,7 @@ pub(super) fn replace(fd: i32, new: u64, of: Option<u64>) -> i32 {
         return 0;
     }
     flush::drain_held(file, &held);
-    dirty::take_off(file);
+    dirty::take_out(file);
     file.close_cursor();
     thresholds::open_file_closed(file);
     pool::drop_window(file, &held);

@@ -13,10 +13,8 @@ use super::dirty::release_point;
 use super::file::{Attachment, OpenFile};
 use super::process::acquire_point;
 use super::spawns::passive;
-use super::thresholds::thresholds;
-use super::{
-    attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, thresholds, transition,
-};
+use super::thresholds::{self, asked};
+use super::{attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, transition};
 use crate::floor::atomic::swap;
 use crate::floor::sys;
 
@@ -207,7 +205,7 @@ impl Pass {
         let earns = match self.kind {
             // After a jump there is less than there was before.
             Kind::Read => {
-                !learning.has(Learning::JUMPED) && next.earned(thresholds().steps().reads())
+                !learning.has(Learning::JUMPED) && next.earned(asked().reads())
                     || learning.ends_reads(next)
             }
             Kind::Write => attach::earned(next, None),
@@ -310,7 +308,7 @@ impl Pass {
             let next = next.leave();
             if swap(word, value, next.0) {
                 let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
-                earned_window = quiet && reads && next.earned(thresholds().steps().reads());
+                earned_window = quiet && reads && next.earned(asked().reads());
                 if reads && learning.ends_reads(next) && !next.has(Learning::STDIO) {
                     thresholds::reads_ended(learning);
                 }

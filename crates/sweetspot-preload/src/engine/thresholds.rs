@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{Counter, Way};
-use sweetspot_core::threshold::{Ended, Run, Thresholds};
+use sweetspot_core::threshold::{Asked, Ended, Run, Thresholds};
 
 use super::file::OpenFile;
 use super::{auto, table};
@@ -13,12 +13,16 @@ use super::{auto, table};
 static THRESHOLDS: Thresholds = Thresholds::NEW;
 /// See [`not_free`].
 #[unsafe(link_section = ".data")]
-static NOT_FREE: AtomicU64 = AtomicU64::new(table::FREE | Learning::earns_nothing(0));
+static NOT_FREE: AtomicU64 =
+    AtomicU64::new(table::FREE | Learning::earns_nothing(Asked::NEW.reads()));
+/// See [`writes_between`].
+#[unsafe(link_section = ".data")]
+static WRITES_BETWEEN: AtomicU64 = AtomicU64::new(Learning::writes_between(Asked::NEW.writes()));
 
-/// Those of this process.
+/// How many calls are asked for now.
 #[inline(always)]
-pub fn thresholds() -> &'static Thresholds {
-    &THRESHOLDS
+pub fn asked() -> Asked {
+    THRESHOLDS.asked()
 }
 
 /// The bits of a word, after a small read in order, that are those of `LEARNING` where that read has earned
@@ -28,12 +32,23 @@ pub fn not_free() -> u64 {
     NOT_FREE.load(Relaxed)
 }
 
+/// The bits of a word, after a small write, of which one is set where that has earned nothing.
+#[inline(always)]
+pub fn writes_between() -> u64 {
+    WRITES_BETWEEN.load(Relaxed)
+}
+
 /// Calls on a file have come to an end.
 pub fn ended(ended: Ended) {
     if THRESHOLDS.ended(ended) {
-        let earns_nothing = Learning::earns_nothing(THRESHOLDS.steps().reads());
-        NOT_FREE.store(table::FREE | earns_nothing, Relaxed);
+        NOT_FREE.store(table::FREE | Learning::earns_nothing(asked().reads()), Relaxed);
+        WRITES_BETWEEN.store(Learning::writes_between(asked().writes()), Relaxed);
     }
+}
+
+/// The program has waited so long until a handle was given back.
+pub fn waited_for_handle(ns: u64) {
+    THRESHOLDS.waited_for_handle(ns);
 }
 
 /// Reads of a file that is still learning have come to an end.
@@ -50,7 +65,7 @@ pub fn closed(learning: Learning) {
 pub fn open_file_closed(file: &OpenFile) {
     let answered = |counter, way| Run {
         calls: file.counted(counter).try_into().unwrap_or(u32::MAX),
-        is_dear: auto::is_dear(file, way),
+        call_ns: auto::call_ns(file, way),
     };
     let answered = [answered(Counter::Hits, Way::Read), answered(Counter::Appends, Way::Write)];
     let word = if file.is_buffered() { &file.learned } else { &file.state };

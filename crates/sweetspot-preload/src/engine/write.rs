@@ -18,7 +18,7 @@ use super::append::{
     Append, LAST_WRITTEN, append, cut_window, is_append_due, put_into_window, stamp_order,
 };
 use super::attach::{ask, attach, enlarge, wants_more};
-use super::dirty::{flush_all, take_off};
+use super::dirty::{flush_all, take_out};
 use super::failing::may_be_failing;
 use super::file::{self, AT_END, OpenFile, Way};
 use super::flush::{expected_place, follow_offset, is_another, is_recalled};
@@ -27,6 +27,7 @@ use super::life::failing_descriptor;
 use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::spawns::{forking, passive};
+use super::thresholds::{self, asked};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
     enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, passed_for_good,
@@ -55,7 +56,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     }
     let next = Learning(value).small_write_ahead();
     let is_free = concerns::with(next.0 & table::FREE) == table::LEARNING && is_small(len as u64);
-    let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
+    let is_between = next.0 & thresholds::writes_between() != 0;
     if !is_free || !is_between || ledger::may_be_waiting() || inodes::any_window() {
         return AtOnce::otherwise();
     }
@@ -329,7 +330,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         flush_all();
         return Prepared::PassThrough;
     }
-    if file.dirty.load(Relaxed) != 0 {
+    if file.dirty.is_in() {
         // Full, or the position is elsewhere: everything that waits goes out, in order.
         flush_all();
     }
@@ -341,7 +342,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
 fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
     if file.attachment.may_wait() {
         attach(file, fd);
-    } else if stand(file).is_asked_after(file.counted(Counter::PassedWrites)) {
+    } else if stand(file).is_asked_after(file.counted(Counter::PassedWrites), || asked().writes()) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         if table::means(fd, file.to_word()) {
@@ -363,7 +364,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     if held.nested || forking() || !file.is_buffered() || !file.attachment.waits() {
         return Prepared::PassThrough;
     }
-    if file.dirty.load(Relaxed) != 0 || is_recalled(file) {
+    if file.dirty.is_in() || is_recalled(file) {
         // Recalled from here on, its word takes no append (`pending::recall`).
         return Prepared::Append;
     }
@@ -403,11 +404,11 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         return Prepared::PassThrough;
     }
     place_at(file, entry, position);
-    dirty::put_on(file);
+    dirty::put_in(file);
     if inodes::meets_use(file) {
         // That began since it was looked for: nothing waits beside it.
         file.note(Why::OpenTwice);
-        take_off(file);
+        take_out(file);
         return Prepared::PassThrough;
     }
     Prepared::Append

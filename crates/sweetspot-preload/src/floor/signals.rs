@@ -189,6 +189,7 @@ unsafe fn wait_blocked(
     sys::change_signal_mask(libc::SIG_BLOCK, blocked);
     // SAFETY: as the caller says.
     unsafe {
+        keep_code(info);
         send_again(signal, info);
         // The kernel sets this mask as the handler returns.
         *arch::signal_mask(context) |= blocked;
@@ -221,6 +222,35 @@ unsafe fn is_sent_again(signal: c_int, info: *mut libc::siginfo_t) -> bool {
     }
 }
 
+/// What was sent with a code below zero, as a timer does, has its place in the kernel's queue already. Sent again, it
+/// needs one more, and where the user may have no more of them it would come without its value. Codes above zero are the
+/// kernel's own, and always find a place.
+const KEPT_CODE: c_int = 0x5357_0000;
+const CODE: c_int = 0xffff;
+
+/// # Safety
+/// Only with what the kernel handed over to a handler.
+unsafe fn keep_code(info: *mut libc::siginfo_t) {
+    // SAFETY: as the caller says.
+    let code = unsafe { &mut (*info).si_code };
+    if (-CODE..0).contains(code) {
+        *code = KEPT_CODE | -*code;
+    }
+}
+
+/// A handler begins: of a signal that was sent again, with the code that it first had.
+///
+/// # Safety
+/// As [`keep_code`].
+#[inline(always)]
+pub unsafe fn give_code_back(info: *mut libc::siginfo_t) {
+    // SAFETY: as the caller says.
+    let code = unsafe { &mut (*info).si_code };
+    if *code & !CODE == KEPT_CODE {
+        *code = -(*code & CODE);
+    }
+}
+
 /// Whether a mask is one that [`wait_blocked_if_sent`], or a transition, has made.
 pub fn is_marked(mask: u64) -> bool {
     mask & MARK != 0
@@ -242,7 +272,9 @@ pub unsafe fn wait_blocked_if_sent(
     let before = sys::change_signal_mask(libc::SIG_BLOCK, blocked);
     // SAFETY: as the caller says. The kernel sets this mask as the handler returns.
     unsafe {
+        keep_code(info);
         if !is_sent_again(signal, info) {
+            give_code_back(info);
             sys::set_signal_mask(before);
             return false;
         }

@@ -38,7 +38,7 @@ pub use files::{moved, opened_at};
 use state::{CLOSE_ON_EXEC, Counts, FOLDED, SEEN, Seen, State};
 pub use watch::{ANY, Watch, call, libc_call};
 
-use crate::engine::thresholds::{self, thresholds};
+use crate::engine::thresholds;
 use crate::engine::{inodes, ledger, process, rules};
 use crate::floor::{atomic, environment, proc, sys};
 
@@ -193,7 +193,7 @@ fn world_now() -> World {
         acquires: ACQUIRES.load(Relaxed),
         releases: RELEASES.load(Relaxed),
         beside: Use::default(),
-        steps: thresholds().steps(),
+        asked: thresholds::asked(),
         ended_reads: 0,
     }
 }

@@ -119,7 +119,7 @@ fn counts(
         let Some(stream) = streams.all.get(&line.stream) else { continue };
         let process = processes.entry(stream.process);
         let (world, thresholds) = process.or_insert_with(|| (World::default(), Thresholds::NEW));
-        world.steps = thresholds.steps();
+        world.asked = thresholds.asked();
         world.beside = match is_folder(stream.record) {
             true => Use::default(),
             false => streams.beside(line.stream, world),

@@ -71,7 +71,9 @@ impl Target {
                 .next(format!("start its reader first, such as: cat {} &", quoted(path))),
             false => failure(&error.to_string()).next("name a file in a folder of yours"),
         })?;
-        let (path, title) = (path.to_path_buf(), title.to_vec());
+        // By then this process may have left its folder.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let title = title.to_vec();
         let mut own = Own { path, title, was: None, is_new, file };
         if special {
             return Ok(Target::File(own));

@@ -375,6 +375,50 @@ fn a_group_goes_on_once() {
     }
 }
 
+/// A child does not inherit record locks, and a parent that closes the file has none any more.
+#[test]
+fn who_holds_a_record_lock_is_told_that_it_would_be_lost() {
+    let place = Place::new();
+    let script = "import fcntl, os, sys\nf = os.open('lock', os.O_RDWR | os.O_CREAT)\n\
+                  fcntl.lockf(f, fcntl.LOCK_EX)\nos.set_inheritable(f, True)\nos.execvp(sys.argv[1], sys.argv[1:])";
+    for (options, status) in [(&[][..], 0), (&["--wait"], 125), (&["--require"], 125)] {
+        let run = place.run(options, &["true"]);
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(run.get_program()).args(run.get_args());
+        command.current_dir(place.work()).env("SWEETSPOT_CACHE", place.cache());
+        let ended = command.output().unwrap();
+        assert_eq!(ended.status.code(), Some(status), "{options:?} {}", stderr(&ended));
+        assert_eq!(stderr(&ended).contains("a file is locked"), status != 0, "{}", stderr(&ended));
+    }
+}
+
+/// A parent that stays has nothing of what was the program's: neither a pipe, nor a lock, nor the folder.
+#[test]
+fn what_the_program_gives_up_nobody_else_has() {
+    let place = Place::new();
+    let summary = format!("--summary={}", place.work().join("summary").display());
+    for options in [&[][..], &["--wait"], &["--require"], &[&summary]] {
+        // It closes what it writes to, and what a lock came with.
+        let program = "echo $$; exec 7>&- >&-; read -r line < go; exit 3";
+        let run = place.run(options, &["sh", "-c", program]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "mkfifo go; exec 7> lock; flock 7; exec \"$@\"", "sh"]);
+        command.arg(run.get_program()).args(run.get_args()).current_dir(place.work());
+        command.env("SWEETSPOT_CACHE", place.cache());
+        let (mut child, mut reader, _) = start(&mut command);
+        // Ends only when nobody has the other end any more, and the program is waiting for that.
+        assert_eq!(reader.read_to_string(&mut String::new()).unwrap(), 0, "{options:?}");
+        let folder = fs::read_link(format!("/proc/{}/cwd", child.id())).unwrap();
+        assert_eq!(folder == Path::new("/"), !options.is_empty(), "{options:?} {folder:?}");
+        let lock = fs::File::open(place.work().join("lock")).unwrap();
+        // The guard of one that has become the program may just be beginning.
+        wait_until("nobody has the lock", || lock.try_lock().is_ok());
+        fs::write(place.work().join("go"), "go on\n").unwrap();
+        assert_eq!(wait(&mut child).code(), Some(3), "{options:?}");
+        fs::remove_file(place.work().join("go")).unwrap();
+    }
+}
+
 /// Where the next process would be the first one of a pid namespace, nothing is started before the program's own.
 #[test]
 fn a_pid_namespace_without_a_process_is_the_programs() {

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use super::file_systems::FileSystem;
+use crate::build;
 use crate::commands::{call, untold};
 use sweetspot_core::environment::CACHE;
 use tempfile::TempDir;
@@ -38,7 +40,7 @@ impl Kit {
         let made = std::env::var_os(MADE_VARIABLE).map(PathBuf::from);
         let sweetspot = match &made {
             Some(made) => made.join("sweetspot"),
-            None => build_sweetspot()?,
+            None => tested()?,
         };
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let kit = Kit { sweetspot, made, folder, works: None };
@@ -99,14 +101,11 @@ impl Kit {
     }
 }
 
-fn build_sweetspot() -> Result<PathBuf, String> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    call(Command::new(cargo).args(["build", "--quiet", "-p", "sweetspot"]))?;
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut beside = own.ancestors().map(|folder| folder.join("sweetspot"));
-    beside
-        .find(|path| path.is_file())
-        .ok_or_else(|| format!("no sweetspot beside {}", own.display()))
+/// The binary that the tests here are of: whatever builds another one of that name would replace it under them. Asked
+/// for once, as the fuzzers are many.
+fn tested() -> Result<PathBuf, String> {
+    static TESTED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    TESTED.get_or_init(|| build::tested().map(|built| built.binary)).clone()
 }
 
 /// What a program said on standard error, without what its `run` said of others: what they left behind is

@@ -13,7 +13,7 @@ use super::{KEEPING, guard_thread, guarded};
 use crate::engine::concerns::{self, LETS_GO};
 use crate::engine::ledger;
 use crate::engine::patience::Patience;
-use crate::engine::thresholds::thresholds;
+use crate::engine::thresholds;
 use crate::floor::backoff::Backoff;
 use crate::floor::clock;
 use crate::floor::lock::hold;
@@ -117,7 +117,7 @@ fn wait_for_answer(entry: &Entry, left: u64, patience: &mut Patience<'_>) {
             break;
         }
     }
-    thresholds().waited_for_handle(clock::now_ns().saturating_sub(began_ns));
+    thresholds::waited_for_handle(clock::now_ns().saturating_sub(began_ns));
 }
 
 /// All of them are answered; or this is the child of a fork, which has let go of nothing.

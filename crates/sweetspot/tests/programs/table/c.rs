@@ -1243,6 +1243,15 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what comes with a timer's signal, in the middle of calls",
+        build: &[C("signal_values")],
+        command: "for threads in 0 3; do $RUN $BIN/c/signal_values $threads; done",
+        long: true,
+        not_predicted: TIMING,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "signals of faults and of steps of its own, in the middle of calls",
         build: &[C("raised")],
         command: "for way in gone steps; do $RUN $BIN/c/raised $way; done",
