@@ -317,7 +317,8 @@ impl Shadow {
             world.write_passes();
             self.flush(&mut count);
             self.note_times(true);
-            let asks = self.handle.is_asked_after(self.passed_writes, || world.asked.writes());
+            let asks = self.handle == Handle::None
+                && append::is_asked_after(self.passed_writes, world.asked.writes());
             self.passed_writes += 1;
             return if asks { Wish::Handle } else { Wish::Nothing };
         }

@@ -105,41 +105,51 @@ impl Thresholds {
 
     /// The program has waited until a handle was given back.
     pub fn waited_for_handle(&self, ns: u64) {
-        self.writes.costs.waited(ns);
+        self.writes.waited(ns);
     }
 
-    /// Calls on a file have come to an end. Whether that tells anything.
+    /// Calls on a file have come to an end. Whether something else is asked for now.
     #[inline]
     pub fn ended(&self, Ended { reads, writes }: Ended) -> bool {
         let now = self.asked();
         let (by_reads, by_writes) = (self.reads.ended(reads), self.writes.ended(writes));
-        let tells = by_reads.is_some() || by_writes.is_some();
-        if tells {
-            let (reads, writes) =
-                (by_reads.unwrap_or(now.reads()), by_writes.unwrap_or(now.writes()));
-            self.asked.store(Asked::new(reads, writes).0, Relaxed);
+        let next = Asked::new(by_reads.unwrap_or(now.reads()), by_writes.unwrap_or(now.writes()));
+        let changes = next != now;
+        if changes {
+            self.asked.store(next.0, Relaxed);
         }
-        tells
+        changes
     }
-}
-
-/// What buffers and calls cost in one direction, lately.
-#[derive(Debug)]
-struct Costs {
-    /// What a buffer costs where its calls are not dear, in calls.
-    usual_calls: u32,
-    /// What the program has waited for one besides, in nanoseconds.
-    waited_ns: AtomicU32,
-    /// What a call takes where the last file was, in nanoseconds.
-    call_ns: AtomicU32,
 }
 
 /// Waits that are longer say nothing of the next one, in nanoseconds.
 const WAITED_NS_MAX: u64 = 2_000_000;
 
-impl Costs {
-    const fn new(usual_calls: u32) -> Costs {
-        Costs { usual_calls, waited_ns: AtomicU32::new(0), call_ns: AtomicU32::new(CALL_NS) }
+#[derive(Debug)]
+struct Threshold {
+    /// The fewest calls that are asked for where they are not dear, and what a buffer costs there, in calls.
+    usual: u32,
+    usual_buffer_calls: u32,
+    /// The fewest that are asked for where the last file was.
+    fewest: AtomicU32,
+    /// What a call takes there, in nanoseconds.
+    call_ns: AtomicU32,
+    /// What the program has waited for a buffer besides, in nanoseconds, lately.
+    waited_ns: AtomicU32,
+    /// What files there would have taken, in calls, by what was asked for.
+    taken: [AtomicU32; STEPS],
+}
+
+impl Threshold {
+    const fn new(usual: u32, usual_buffer_calls: u32) -> Threshold {
+        Threshold {
+            usual,
+            usual_buffer_calls,
+            fewest: AtomicU32::new(usual),
+            call_ns: AtomicU32::new(CALL_NS),
+            waited_ns: AtomicU32::new(0),
+            taken: [const { AtomicU32::new(0) }; STEPS],
+        }
     }
 
     fn waited(&self, ns: u64) {
@@ -147,63 +157,37 @@ impl Costs {
         self.waited_ns.store((3 * self.waited_ns.load(Relaxed) + ns) / 4, Relaxed);
     }
 
-    /// Whether each call waits for a device or a server.
-    fn is_dear(&self) -> bool {
-        u64::from(self.call_ns.load(Relaxed)) >= WAIT_NS
-    }
-
-    /// What a buffer costs, in calls.
-    fn buffer_calls(&self) -> u32 {
-        let own_calls = if self.is_dear() { 1 } else { self.usual_calls };
-        own_calls + self.waited_ns.load(Relaxed) / self.call_ns.load(Relaxed).max(1)
-    }
-}
-
-#[derive(Debug)]
-struct Threshold {
-    /// The number of calls that is asked for where nothing is known, and the least one.
-    usual: u32,
-    least: u32,
-    costs: Costs,
-    /// The fewest that were asked for at the last file, or 0.
-    fewest: AtomicU32,
-    /// What the files since then would have taken, in calls, by what was asked for.
-    taken: [AtomicU32; STEPS],
-}
-
-impl Threshold {
-    const fn new(usual: u32, buffer_calls: u32) -> Threshold {
-        Threshold {
-            usual,
-            least: usual >> HALVED,
-            costs: Costs::new(buffer_calls),
-            fewest: AtomicU32::new(0),
-            taken: [const { AtomicU32::new(0) }; STEPS],
+    /// A call has taken so long.
+    #[cold]
+    fn note_call(&self, ns: u32) {
+        self.call_ns.store(ns, Relaxed);
+        let is_dear = u64::from(ns) >= WAIT_NS;
+        let fewest = if is_dear { self.usual >> HALVED } else { self.usual };
+        if self.fewest.swap(fewest, Relaxed) != fewest {
+            // What files took where calls cost something else tells nothing here.
+            self.taken.iter().for_each(|taken| taken.store(0, Relaxed));
         }
     }
 
-    /// The fewest calls that may be asked for.
-    fn fewest(&self) -> u32 {
-        if self.costs.is_dear() { self.least } else { self.usual }
+    /// What a buffer costs, in calls.
+    fn buffer_calls(&self, fewest: u32) -> u32 {
+        let own_calls = if fewest < self.usual { 1 } else { self.usual_buffer_calls };
+        match self.waited_ns.load(Relaxed) {
+            0 => own_calls,
+            waited_ns => own_calls + waited_ns / self.call_ns.load(Relaxed),
+        }
     }
 
     /// What is best from now on; `None`: the run was so short that it tells nothing.
     fn ended(&self, run: Run) -> Option<u32> {
-        if run.calls < self.least {
-            return None;
-        }
         if run.call_ns != 0 {
-            self.costs.call_ns.store(run.call_ns, Relaxed);
+            self.note_call(run.call_ns);
         }
-        let (buffer_calls, fewest) = (self.costs.buffer_calls(), self.fewest());
+        let fewest = self.fewest.load(Relaxed);
         if run.calls < fewest {
             return None;
         }
-        if self.fewest.load(Relaxed) != fewest {
-            // What files took where calls cost something else tells nothing here.
-            self.fewest.store(fewest, Relaxed);
-            self.taken.iter().for_each(|taken| taken.store(0, Relaxed));
-        }
+        let buffer_calls = self.buffer_calls(fewest);
         let halved = u32::from(self.taken[0].load(Relaxed) >= CALLS_MAX);
         let (mut best, mut least_taken) = (fewest, u32::MAX);
         for (step, taken) in (0..).zip(&self.taken) {
@@ -228,7 +212,7 @@ mod tests {
     fn after(files: &[u32]) -> u32 {
         let thresholds = Thresholds::NEW;
         for calls in files {
-            assert_eq!(thresholds.ended(Ended::reads(*calls)), *calls >= READS_TO_EARN);
+            thresholds.ended(Ended::reads(*calls));
         }
         thresholds.asked().reads()
     }
@@ -254,7 +238,8 @@ mod tests {
     #[test]
     fn a_program_may_do_something_else_later() {
         let thresholds = Thresholds::NEW;
-        (0..1_000_000).for_each(|_| assert!(thresholds.ended(Ended::reads(20))));
+        assert!(thresholds.ended(Ended::reads(20)));
+        (0..1_000_000).for_each(|_| assert!(!thresholds.ended(Ended::reads(20))));
         assert_eq!(thresholds.asked().reads(), 2 * READS_TO_EARN);
         let files = (1..).find(|_| {
             thresholds.ended(Ended::reads(u32::MAX));
@@ -288,7 +273,7 @@ mod tests {
         assert!(thresholds.ended(writes(1000, 1_000_000)));
         assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN >> HALVED);
         assert_eq!(thresholds.asked().reads(), READS_TO_EARN, "nothing is known of them");
-        assert!(thresholds.ended(writes(10, 0)), "they are still as they were last seen");
+        assert!(!thresholds.ended(writes(10, 0)), "they are still as they were last seen");
         assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN >> HALVED);
         (0..200).for_each(|_| _ = thresholds.ended(writes(WRITES_TO_EARN + 2, CALL_NS)));
         assert_eq!(thresholds.asked().writes(), 2 * WRITES_TO_EARN);

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use sweetspot_core::append::{is_small, may_wait};
+use sweetspot_core::append::{is_asked_after, is_small, may_wait};
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::{Counter, Entry, write_buffer_start};
 use sweetspot_core::pending::{self, length_unless_owned};
@@ -20,7 +20,7 @@ use super::append::{
 use super::attach::{ask, attach, enlarge, wants_more};
 use super::dirty::{flush_all, take_out};
 use super::failing::may_be_failing;
-use super::file::{self, AT_END, OpenFile, Way};
+use super::file::{self, AT_END, Attachment, OpenFile, Way};
 use super::flush::{expected_place, follow_offset, is_another, is_recalled};
 use super::handle::{detach, give_up, stand};
 use super::life::failing_descriptor;
@@ -342,7 +342,9 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
 fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
     if file.attachment.may_wait() {
         attach(file, fd);
-    } else if stand(file).is_asked_after(file.counted(Counter::PassedWrites), || asked().writes()) {
+    } else if file.attachment.get() == Attachment::None
+        && is_asked_after(file.counted(Counter::PassedWrites), asked().writes())
+    {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         if table::means(fd, file.to_word()) {
