@@ -157,16 +157,18 @@ impl Threshold {
         self.waited_ns.store((3 * self.waited_ns.load(Relaxed) + ns) / 4, Relaxed);
     }
 
-    /// A call has taken so long.
+    /// A call has taken so long. Whether others are asked for now than before.
     #[cold]
-    fn note_call(&self, ns: u32) {
+    fn note_call(&self, ns: u32) -> bool {
         self.call_ns.store(ns, Relaxed);
         let is_dear = u64::from(ns) >= WAIT_NS;
         let fewest = if is_dear { self.usual >> HALVED } else { self.usual };
-        if self.fewest.swap(fewest, Relaxed) != fewest {
+        let changes = self.fewest.swap(fewest, Relaxed) != fewest;
+        if changes {
             // What files took where calls cost something else tells nothing here.
             self.taken.iter().for_each(|taken| taken.store(0, Relaxed));
         }
+        changes
     }
 
     /// What a buffer costs, in calls.
@@ -180,12 +182,10 @@ impl Threshold {
 
     /// What is best from now on; `None`: the run was so short that it tells nothing.
     fn ended(&self, run: Run) -> Option<u32> {
-        if run.call_ns != 0 {
-            self.note_call(run.call_ns);
-        }
+        let changes = run.call_ns != 0 && self.note_call(run.call_ns);
         let fewest = self.fewest.load(Relaxed);
         if run.calls < fewest {
-            return None;
+            return changes.then_some(fewest);
         }
         let buffer_calls = self.buffer_calls(fewest);
         let halved = u32::from(self.taken[0].load(Relaxed) >= CALLS_MAX);
@@ -275,6 +275,9 @@ mod tests {
         assert_eq!(thresholds.asked().reads(), READS_TO_EARN, "nothing is known of them");
         assert!(!thresholds.ended(writes(10, 0)), "they are still as they were last seen");
         assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN >> HALVED);
+        // Also by a file that had a buffer after so few, and ended soon.
+        assert!(thresholds.ended(writes(10, CALL_NS)));
+        assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN);
         (0..200).for_each(|_| _ = thresholds.ended(writes(WRITES_TO_EARN + 2, CALL_NS)));
         assert_eq!(thresholds.asked().writes(), 2 * WRITES_TO_EARN);
     }

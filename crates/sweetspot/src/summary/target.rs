@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{IsTerminal, Read, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,8 +19,8 @@ use tempfile::NamedTempFile;
 /// Where the summary goes.
 pub enum Target {
     Stderr,
-    /// After what the program wrote there.
-    Stdout,
+    /// After what the program wrote there: a descriptor of our own, as the program has that one.
+    Stdout(File),
     File(Own),
     /// A file that is not there before. If nothing is written it goes away again.
     New(NamedTempFile),
@@ -49,7 +50,9 @@ impl Target {
     ) -> Result<Target, Failure> {
         let title = title.as_ref();
         if path == "-" {
-            return Ok(Target::Stdout);
+            let own = std::io::stdout().as_fd().try_clone_to_owned();
+            let own = own.map_err(|error| Failure::own(format!("{option}-: {error}")));
+            return Ok(Target::Stdout(own?.into()));
         }
         let shown = shown(path);
         let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
@@ -93,7 +96,7 @@ impl Target {
     pub fn is_terminal(&self) -> bool {
         match self {
             Target::Stderr => std::io::stderr().is_terminal(),
-            Target::Stdout => std::io::stdout().is_terminal(),
+            Target::Stdout(own) => own.is_terminal(),
             Target::File(own) => own.file.is_terminal(),
             Target::New(_) => false,
         }
@@ -124,10 +127,7 @@ impl Target {
                 let _ = std::io::stderr().write_all(text);
                 Ok(())
             }
-            Target::Stdout => {
-                let mut stdout = std::io::stdout();
-                printed(stdout.write_all(text).and_then(|()| stdout.flush()))
-            }
+            Target::Stdout(mut own) => printed(own.write_all(text)),
             Target::File(own) if !own.is_as_it_was() => {
                 let cause = "somebody has written to it meanwhile, so it is left alone";
                 // A recording is for no terminal.

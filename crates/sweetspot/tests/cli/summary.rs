@@ -204,3 +204,11 @@ fn an_answer_that_comes_too_late_is_the_reason() {
     assert!(row.ends_with("300: closed before the guard answered"), "{summary}");
     assert!(summary.contains("\nnote      nothing was buffered: closed before the"), "{summary}");
 }
+
+/// Standard output is the program's, and the summary comes behind what it wrote there.
+#[test]
+fn a_summary_goes_to_standard_output() {
+    let place = Place::new();
+    let output = place.run(&["--summary=-"], &["echo", "first"]).output().unwrap();
+    assert!(stdout(&output).starts_with("first\nsweetspot summary\n"), "{output:?}");
+}
