@@ -23,7 +23,7 @@
 
 use crate::policy::{
     AUTO_BYTES_MAX, AUTO_BYTES_USUAL, DEAR_CALL_NS, LARGER_FILLS, READ_AHEAD_BYTES,
-    READ_AHEAD_FILLS, WINDOW_BYTES_MIN,
+    READ_AHEAD_FILLS, WAIT_NS, WINDOW_BYTES_MIN,
 };
 
 /// Within this part of the best: one in twenty, 5 %.
@@ -163,8 +163,9 @@ pub struct Meter {
     /// The least that the program took for 64 KiB between two; 0: not known.
     program_unit_ns: u32,
     transfers: u32,
-    /// What the shortest one took, however small it was, in nanoseconds; 0: there was none.
+    /// What the shortest one took, however small it was, in nanoseconds; 0: there was none. And whether there was another.
     shortest_ns: u32,
+    is_one_of_many: bool,
     /// When the last one ended; 0: there was none.
     ended_ns: u64,
     /// Those of [`READ_AHEAD_BYTES`].
@@ -209,6 +210,7 @@ impl Meter {
         program_unit_ns: 0,
         transfers: 0,
         shortest_ns: 0,
+        is_one_of_many: false,
         ended_ns: 0,
         ahead: Sum::NONE,
         larger: 0,
@@ -233,6 +235,7 @@ impl Meter {
         self.ended_ns = now_ns;
         let took_ns = now_ns.saturating_sub(began_ns);
         let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
+        self.is_one_of_many = self.shortest_ns != 0;
         if self.shortest_ns == 0 || clamped(took_ns) < self.shortest_ns {
             self.shortest_ns = clamped(took_ns).max(1);
         }
@@ -267,9 +270,16 @@ impl Meter {
         }
     }
 
-    /// What a call takes at least, in nanoseconds, whatever it moves; 0: there was none.
+    /// What a call takes at least, in nanoseconds, whatever it moves; 0: not known, as there was none, or one alone that
+    /// took long: it may have been held up.
     pub fn call_ns(&self) -> u32 {
-        if self.is_sure() { self.own().call_ns } else { self.shortest_ns }
+        match self.is_sure() {
+            true => self.own().call_ns,
+            false if self.is_one_of_many || u64::from(self.shortest_ns) < WAIT_NS => {
+                self.shortest_ns
+            }
+            false => 0,
+        }
     }
 
     /// What may be told to others, if anything.

@@ -317,10 +317,9 @@ impl Shadow {
             world.write_passes();
             self.flush(&mut count);
             self.note_times(true);
-            let asks = self.handle == Handle::None
-                && append::is_asked_after(self.passed_writes, world.asked.writes());
+            let asks = append::is_asked_after(self.passed_writes, world.asked.writes());
             self.passed_writes += 1;
-            return if asks { Wish::Handle } else { Wish::Nothing };
+            return if asks && self.handle == Handle::None { Wish::Handle } else { Wish::Nothing };
         }
         let follows = self.append_placed || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {

@@ -260,6 +260,8 @@ fn what_a_call_takes_is_no_more_than_any_transfer_took() {
     let mut meter = Meter::NEW;
     assert_eq!(meter.call_ns(), 0);
     // However small it is.
+    meter.end(1, 30_001, 100);
+    assert_eq!(meter.call_ns(), 0, "it may have been held up");
     meter.end(1, 20_001, 100);
     assert_eq!(meter.call_ns(), 20_000);
     meter.end(1, 10_001, 1 << 16);
