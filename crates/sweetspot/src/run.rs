@@ -411,8 +411,11 @@ impl Start<'_> {
     /// Where it cannot be started.
     pub fn as_child(&self, before: impl FnOnce(u32)) -> Result<(Child, Instant), Failure> {
         if holds_record_locks() {
-            let what = "a file is locked (by fcntl) for this process, and would not be for a program below it";
-            return Err(Failure::own(what).next("leave out --wait, --summary and --require"));
+            let what =
+                "a file is locked (by fcntl) for this process, and would not be for one below it";
+            let next =
+                "try: sweetspot run -- PROGRAM, which becomes the program and keeps the lock";
+            return Err(Failure::own(what).next(next));
         }
         let mut started = Instant::now();
         // What is done before is no time of the program's.

@@ -94,9 +94,9 @@ impl Signals {
 impl Child {
     /// Starts the program in a process of its own, in the caller's process group: the first of the images whose
     /// format the system knows. From here on this process ignores SIGINT and SIGQUIT, and has nothing of
-    /// what it was given but standard error, also where that failed. `before` is called when only the child has that; the program
-    /// begins afterwards. Who kills this process kills the program, as who knows one pid means both; what an alarm
-    /// was set for is the program, too.
+    /// what it was given but standard error, also where that failed. `before` is called when only the child has that;
+    /// the program begins afterwards. Who kills this process kills the program, as who knows one pid means both; what
+    /// an alarm was set for is the program, too.
     ///
     /// # Errors
     /// The errno of `fork`, or that of `execve` in the child.
@@ -217,19 +217,23 @@ impl Child {
     }
 
     /// This process stops, too. Whoever lets it go on means both; but a shell has told both, and then the program may
-    /// have stopped once more by now.
+    /// have stopped once more by now. Whether the caller blocks or ignores the signal: it stops this process.
     fn stop_with(&self, signal: i32) {
         let turns = self.turns();
-        // SAFETY: values; the child is not reaped.
+        let mut set = empty_set();
+        // SAFETY: an initialised set, and values; the child is not reaped.
         unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::sigaddset(&mut set, signal);
+            libc::sigprocmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
             libc::raise(signal);
-            if self.stopped_by().is_some() && self.turns() == turns {
+            if self.stopped_by().is_some() && turns.is_some() && self.turns() == turns {
                 libc::kill(self.pid, libc::SIGCONT);
             }
         }
     }
 
-    /// How often the program was given a processor.
+    /// How often the program was given a processor; `None`: the kernel does not say.
     fn turns(&self) -> Option<u64> {
         let told = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;
         told.split_ascii_whitespace().nth(2)?.parse().ok()
