@@ -34,6 +34,8 @@ const UNIT_SHIFT: u32 = 16;
 const APART: u32 = 2;
 /// Smaller transfers take a way of their own (the end of a file, a part of a page) and tell nothing.
 const BYTES_MIN: u64 = WINDOW_BYTES_MIN;
+/// What copying a byte takes at most: the rest of a transfer's time is of its call.
+const BYTE_NS_MAX: u32 = 2;
 /// Transfers from which what they tell is told to others: one alone may have been held up.
 const TRANSFERS_TO_TELL: u32 = 4;
 
@@ -163,8 +165,8 @@ pub struct Meter {
     /// The least that the program took for 64 KiB between two; 0: not known.
     program_unit_ns: u32,
     transfers: u32,
-    /// What the shortest one took, however small it was, in nanoseconds; 0: there was none. And whether there was another.
-    shortest_ns: u32,
+    /// The shortest one, however small it was, and whether there was another. It took 0 ns: there was none.
+    shortest: Timed,
     is_one_of_many: bool,
     /// When the last one ended; 0: there was none.
     ended_ns: u64,
@@ -209,7 +211,7 @@ impl Meter {
         cheapest: Timed { ns: 0, bytes: 0 },
         program_unit_ns: 0,
         transfers: 0,
-        shortest_ns: 0,
+        shortest: Timed { ns: 0, bytes: 0 },
         is_one_of_many: false,
         ended_ns: 0,
         ahead: Sum::NONE,
@@ -235,15 +237,15 @@ impl Meter {
         self.ended_ns = now_ns;
         let took_ns = now_ns.saturating_sub(began_ns);
         let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
-        self.is_one_of_many = self.shortest_ns != 0;
-        if self.shortest_ns == 0 || clamped(took_ns) < self.shortest_ns {
-            self.shortest_ns = clamped(took_ns).max(1);
+        let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };
+        self.is_one_of_many = self.shortest.ns != 0;
+        if self.shortest.ns == 0 || timed.ns < self.shortest.ns {
+            self.shortest = Timed { ns: timed.ns.max(1), ..timed };
         }
         if bytes < BYTES_MIN || took_ns == 0 {
             return;
         }
         self.transfers = self.transfers.saturating_add(1);
-        let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };
         if bytes > READ_AHEAD_BYTES {
             self.larger = self.larger.saturating_add(1);
             if self.larger == 1 || timed.is_cheaper_each(self.cheapest_larger) {
@@ -270,15 +272,17 @@ impl Meter {
         }
     }
 
-    /// What a call takes at least, in nanoseconds, whatever it moves; 0: not known, as there was none, or one alone that
-    /// took long: it may have been held up.
+    /// What a small call takes, in nanoseconds, by the shortest transfer; 0: not known. The line through larger ones
+    /// does not tell it: where it meets zero bytes it is 15 times what a small call takes, on ext4, as a file grows.
+    /// One alone that took long may have been held up.
     pub fn call_ns(&self) -> u32 {
-        match self.is_sure() {
-            true => self.own().call_ns,
-            false if self.is_one_of_many || u64::from(self.shortest_ns) < WAIT_NS => {
-                self.shortest_ns
-            }
-            false => 0,
+        let Timed { ns, bytes } = self.shortest;
+        let is_long = |ns: u32| u64::from(ns) >= WAIT_NS;
+        let of_call_ns = ns.saturating_sub(bytes.saturating_mul(BYTE_NS_MAX));
+        match is_long(ns) {
+            false => ns,
+            true if self.is_one_of_many && is_long(of_call_ns) => of_call_ns,
+            true => 0,
         }
     }
 

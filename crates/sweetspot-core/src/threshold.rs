@@ -132,7 +132,7 @@ struct Threshold {
     usual_buffer_calls: u32,
     /// The fewest that are asked for where the last file was.
     fewest: AtomicU32,
-    /// What a call takes there, in nanoseconds.
+    /// What a small call takes there, in nanoseconds.
     call_ns: AtomicU32,
     /// What the program has waited for a buffer besides, in nanoseconds, lately.
     waited_ns: AtomicU32,
@@ -160,7 +160,8 @@ impl Threshold {
     /// A call has taken so long. Whether others are asked for now than before.
     #[cold]
     fn note_call(&self, ns: u32) -> bool {
-        self.call_ns.store(ns, Relaxed);
+        // Where bytes explain all the time of a transfer there is nothing left for the call, and yet there is one.
+        self.call_ns.store(ns.max(CALL_NS), Relaxed);
         let is_dear = u64::from(ns) >= WAIT_NS;
         let fewest = if is_dear { self.usual >> HALVED } else { self.usual };
         let changes = self.fewest.swap(fewest, Relaxed) != fewest;
@@ -265,6 +266,14 @@ mod tests {
         assert_eq!(asked_after(200, 250), 256);
         assert_eq!(asked_after(u64::MAX / u64::from(CALL_NS), 3000), 4096);
         assert_eq!(asked_after(0, 250), 64);
+    }
+
+    #[test]
+    fn a_call_is_never_free() {
+        let thresholds = Thresholds::NEW;
+        thresholds.waited_for_handle(200 * u64::from(CALL_NS));
+        (0..20).for_each(|_| _ = thresholds.ended(writes(1500, 1)));
+        assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN, "waits are not millions of calls");
     }
 
     #[test]

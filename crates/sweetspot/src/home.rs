@@ -6,6 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use crate::preload::belongs_to_us;
+
 /// What can be made again: the library, data and programs of `bench`.
 pub fn cache() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache")
@@ -26,11 +28,10 @@ pub fn notes() -> Vec<PathBuf> {
 }
 
 /// Where what calls cost is kept, and the runs of `tune`: beside the notes. Nothing is written to a file because of
-/// them, so a variable that names a place comes first, no matter who asks.
+/// them, so a place of one's own that a variable names is the only one: what is known elsewhere is not asked for.
 pub fn costs() -> Vec<PathBuf> {
     let named = named("XDG_STATE_HOME").and_then(|_| state());
-    let others = notes().into_iter().filter(|folder| Some(folder) != named.as_ref());
-    named.iter().cloned().chain(others).collect()
+    named.filter(|folder| belongs_to_us(folder)).map_or_else(notes, |folder| vec![folder])
 }
 
 fn state() -> Option<PathBuf> {

@@ -256,18 +256,33 @@ fn nothing_overflows() {
 }
 
 #[test]
-fn what_a_call_takes_is_no_more_than_any_transfer_took() {
+fn what_a_small_call_takes_is_seen_by_short_transfers() {
     let mut meter = Meter::NEW;
     assert_eq!(meter.call_ns(), 0);
     // However small it is.
     meter.end(1, 30_001, 100);
     assert_eq!(meter.call_ns(), 0, "it may have been held up");
     meter.end(1, 20_001, 100);
-    assert_eq!(meter.call_ns(), 20_000);
+    assert_eq!(meter.call_ns(), 0, "it was little more than a wait, and its bytes take something");
+    let mut meter = Meter::NEW;
+    (0..2).for_each(|_| meter.end(1, 30_001, 100));
+    assert_eq!(meter.call_ns(), 29_800);
     meter.end(1, 10_001, 1 << 16);
     meter.end(1, 40_001, 100);
     assert_eq!(meter.call_ns(), 10_000);
-    // What its bytes take is none of it.
-    meter.end(1, 17_001, 1 << 17);
-    assert_eq!(meter.call_ns(), 3_000);
+}
+
+#[test]
+fn large_transfers_say_nothing_of_small_calls() {
+    let mut meter = Meter::NEW;
+    // As a file on ext4 grew, where a small call takes 1.3 us.
+    for (us, bytes) in [(53, 64), (44, 64), (70, 128), (61, 128), (112, 256), (206, 512)] {
+        meter.end(1, us * 1_000 + 1, bytes << 10);
+    }
+    assert!(u64::from(meter.finding().unwrap().call_ns) >= WAIT_NS);
+    assert_eq!(meter.call_ns(), 0);
+    // Where somebody else answers they do: the bytes explain little of it.
+    let mut meter = Meter::NEW;
+    (0..2).for_each(|_| meter.end(1, 1_000_001, 64 << 10));
+    assert_eq!(meter.call_ns(), 1_000_000 - (128 << 10));
 }
