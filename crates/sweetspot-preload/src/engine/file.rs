@@ -63,7 +63,7 @@ pub use self::attachment::{Attached, Attachment, Placement};
 pub use self::dirty_set::{DirtySet, InDirtySet};
 pub use self::hit::{Hit, Way};
 pub use self::traits::{NOTICED, SERVED_LATE, UNTIMED};
-use super::{concerns, table};
+use super::{concerns, process, table};
 use crate::floor::atomic::{Threads, count};
 use crate::floor::lock::{self, hold};
 use crate::floor::sys;
@@ -300,6 +300,7 @@ pub fn used() -> impl Iterator<Item = &'static OpenFile> {
 
 /// A fresh record with one reference, or `None` when all are in use. The registry is held.
 pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
+    process::epoch_matters();
     let file = match FREE.load(Relaxed) {
         0 => {
             let used = USED.load(Relaxed);

@@ -20,6 +20,7 @@ use sweetspot_core::why::Why;
 
 use super::concerns::{self, COMPANY, SUMMARY};
 use super::{file, process};
+use crate::floor::atomic::single_threaded;
 use crate::floor::clock;
 use crate::floor::proc;
 use crate::floor::shared;
@@ -112,12 +113,13 @@ static TOLD: AtomicU32 = AtomicU32::new(0);
 
 /// The same before this process is told of a file. One that has not mapped the ledger, and may be young for all that is
 /// known, asks for the time at the first such calls and then at few of them: a walk through a tree makes thousands in
-/// some milliseconds.
+/// some milliseconds. Threads ask each time: to count together takes them longer.
 #[inline(always)]
 pub fn may_wait_for_told() -> bool {
     const ASKING: u32 = 16;
     match mapped() {
         Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
+        None if !single_threaded() => may_wait_for_reader(),
         None => {
             let told = TOLD.load(Relaxed);
             TOLD.store(told.wrapping_add(1), Relaxed);

@@ -62,15 +62,28 @@ pub fn set_under_seccomp() {
 #[unsafe(link_section = ".data")]
 pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// An acquire point: something new may have been learned. With threads it is a locked add, so that two
-/// at the same time advance the epoch twice.
+/// Whether anybody has ever asked for the epoch, or is about to: there has been an open file here.
+#[unsafe(link_section = ".data")]
+static EPOCH_MATTERS: AtomicBool = AtomicBool::new(false);
+
+/// From now on the epoch is asked for. To be called before it is, in the order of a locked instruction: who does not
+/// see this has learned its news before a window is filled.
+pub fn epoch_matters() {
+    if !EPOCH_MATTERS.load(Relaxed) {
+        EPOCH_MATTERS.swap(true, SeqCst);
+    }
+}
+
+/// An acquire point: something new may have been learned. With threads it is a locked add, so that two at the same time
+/// advance the epoch twice; they would wait for each other for nothing where nobody asks for it.
 #[inline(always)]
 pub fn acquire_point() {
     match single_threaded() {
         true => EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed),
-        false => {
+        false if EPOCH_MATTERS.load(Relaxed) => {
             EPOCH.fetch_add(1, SeqCst);
         }
+        false => {}
     }
 }
 
