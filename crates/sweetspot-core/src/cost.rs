@@ -34,6 +34,8 @@ const UNIT_SHIFT: u32 = 16;
 const APART: u32 = 2;
 /// Smaller transfers take a way of their own (the end of a file, a part of a page) and tell nothing.
 const BYTES_MIN: u64 = WINDOW_BYTES_MIN;
+/// A call that costs so much is answered by somebody else: one on a disk's file system costs 45 us at most, by the line.
+const SERVED_NS: u32 = 100_000;
 /// What copying a byte takes at most: the rest of a transfer's time is of its call.
 const BYTE_NS_MAX: u32 = 2;
 /// Transfers from which what they tell is told to others: one alone may have been held up.
@@ -63,9 +65,12 @@ impl Cost {
     /// On a local file system, from the page cache: measured as said in `policy`.
     pub const USUAL: Cost = Cost { call_ns: 1_000, unit_ns: 7_000 };
 
-    /// Of a transfer of so many bytes, in nanoseconds.
+    /// Of a transfer of so many bytes, in nanoseconds. Smaller ones than those that have told it are calls as usual
+    /// ([`Meter::call_ns`] says why), but where it can only be somebody else who answers.
     pub fn of_ns(self, bytes: u64) -> u64 {
-        u64::from(self.call_ns) + (u64::from(self.unit_ns).saturating_mul(bytes) >> UNIT_SHIFT)
+        let is_usual = bytes < BYTES_MIN && self.call_ns < SERVED_NS;
+        let call_ns = if is_usual { self.call_ns.min(Cost::USUAL.call_ns) } else { self.call_ns };
+        u64::from(call_ns) + (u64::from(self.unit_ns).saturating_mul(bytes) >> UNIT_SHIFT)
     }
 
     /// As one word of shared memory; 0 says nothing.

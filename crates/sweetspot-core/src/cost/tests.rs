@@ -273,6 +273,15 @@ fn what_a_small_call_takes_is_seen_by_short_transfers() {
 }
 
 #[test]
+fn a_small_transfer_costs_what_a_small_call_does() {
+    let ext4 = Cost { call_ns: 45_000, unit_ns: 20_000 };
+    assert_eq!(ext4.of_ns(64 << 10), 65_000);
+    assert_eq!(ext4.of_ns(200), 1_000 + 61);
+    let served = Cost { call_ns: 1_000_000, unit_ns: 20_000 };
+    assert_eq!(served.of_ns(200), 1_000_000 + 61);
+}
+
+#[test]
 fn large_transfers_say_nothing_of_small_calls() {
     let mut meter = Meter::NEW;
     // As a file on ext4 grew, where a small call takes 1.3 us.
