@@ -165,11 +165,16 @@ pub fn own_folder(folders: &[PathBuf]) -> io::Result<&Path> {
     result
 }
 
-/// Makes a folder of this user's. Not in that of somebody else, who could then make nothing beside it: root
-/// may have another user's `HOME`.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+/// Whether a folder lies in one of this user's, or of root's, as far as its path exists: what is made in that of somebody
+/// else would keep him from making anything beside it. Root may have another user's `HOME`.
+pub fn is_in_own(folder: &Path) -> bool {
     let above = folder.ancestors().find_map(|above| std::fs::metadata(above).ok());
-    if !above.is_some_and(|above| [0, sys::effective_uid()].contains(&above.uid())) {
+    above.is_some_and(|above| [0, sys::effective_uid()].contains(&above.uid()))
+}
+
+/// Makes a folder of this user's, where that is no harm to somebody else.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+    if !is_in_own(folder) {
         return Err(io::Error::other("somebody else's folder"));
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use crate::preload::belongs_to_us;
+use sweetspot_guard::notes::is_in_own;
 
 /// What can be made again: the library, data and programs of `bench`.
 pub fn cache() -> Option<PathBuf> {
@@ -31,7 +31,7 @@ pub fn notes() -> Vec<PathBuf> {
 /// them, so a place of one's own that a variable names is the only one: what is known elsewhere is not asked for.
 pub fn costs() -> Vec<PathBuf> {
     let named = named("XDG_STATE_HOME").and_then(|_| state());
-    named.filter(|folder| belongs_to_us(folder)).map_or_else(notes, |folder| vec![folder])
+    named.filter(|folder| is_in_own(folder)).map_or_else(notes, |folder| vec![folder])
 }
 
 fn state() -> Option<PathBuf> {
