@@ -2,7 +2,7 @@
 # Runs the plan on one file system after the other, as root: those that are made here, and that of a
 # folder. Each report lies in RESULTS afterwards, with the load of the machine before and after it.
 #
-#   file-systems.sh SWEETSPOT FOLDER RESULTS [ext4|xfs|btrfs|tmpfs|overlay|bindfs|slow|direct]... [-- OPTIONS]
+#   file-systems.sh SWEETSPOT FOLDER RESULTS [ext4|xfs|btrfs|tmpfs|overlay|bindfs|slow]... [-- OPTIONS]
 #
 # FOLDER is on a disk (ext4, say); OPTIONS are those of `sweetspot bench`, such as: --scale short
 set -eu
@@ -30,14 +30,7 @@ measure() {
     rm -rf "$place/bench"
 }
 
-# A server that takes a millisecond for each request; the words after the folder go to slow.
-serve() {
-    gcc -O2 -o "$folder/slow-server" "$here/slow.c" $(pkg-config fuse3 --cflags --libs)
-    mkdir -p "$folder/far" "$folder/near"
-    "$folder/slow-server" 1000 "$folder/far" "$folder/near" "$@"
-}
-
-for name in ${wanted:-ext4 xfs btrfs tmpfs overlay bindfs slow direct}; do
+for name in ${wanted:-ext4 xfs btrfs tmpfs overlay bindfs slow}; do
     mount=$folder/$name
     mkdir -p "$mount"
     case $name in
@@ -75,17 +68,15 @@ for name in ${wanted:-ext4 xfs btrfs tmpfs overlay bindfs slow direct}; do
         umount "$mount"
         ;;
     slow)
-        serve
-        measure "$name" "$folder/near" "$@"
-        umount "$folder/near"
-        ;;
-    direct)
-        serve -o direct_io
+        # A server that takes a millisecond for each request.
+        gcc -O2 -o "$folder/slow-server" "$here/slow.c" $(pkg-config fuse3 --cflags --libs)
+        mkdir -p "$folder/far" "$folder/near"
+        "$folder/slow-server" 1000 "$folder/far" "$folder/near"
         measure "$name" "$folder/near" "$@"
         umount "$folder/near"
         ;;
     *)
-        echo "file-systems.sh: $name is none of ext4 xfs btrfs tmpfs overlay bindfs slow direct" >&2
+        echo "file-systems.sh: $name is none of ext4 xfs btrfs tmpfs overlay bindfs slow" >&2
         exit 2
         ;;
     esac

@@ -1,10 +1,9 @@
 /* A file system that shows another folder and sleeps for a while in each read and write, as a server far
  * away would answer.
  *
- *   slow MICROSECONDS FOLDER MOUNTPOINT [-o direct_io] [other options of FUSE]
+ *   slow MICROSECONDS FOLDER MOUNTPOINT [options of FUSE]
  *
- * With direct_io each call of a program is a request; without it the kernel keeps what was read, and asks
- * ahead. */
+ * The kernel keeps what was read, and asks ahead. */
 #define FUSE_USE_VERSION 31
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,7 +22,6 @@
 /* The folder that is shown; all paths are below it. */
 static int folder;
 static struct timespec each;
-static int is_direct;
 
 /* The path as the folder's own: FUSE's begin with a slash. */
 static const char *own(const char *path)
@@ -48,7 +46,6 @@ static void *begin(struct fuse_conn_info *connection, struct fuse_config *config
     /* A file that is removed while it is open has no name any more: all is done by its descriptor. */
     config->hard_remove = 1;
     config->nullpath_ok = 1;
-    config->direct_io = is_direct;
     return NULL;
 }
 
@@ -212,7 +209,7 @@ static const struct fuse_operations operations = {
 int main(int count, char **words)
 {
     if (count < 4) {
-        fputs("slow MICROSECONDS FOLDER MOUNTPOINT [-o direct_io] [options]\n", stderr);
+        fputs("slow MICROSECONDS FOLDER MOUNTPOINT [options]\n", stderr);
         return 2;
     }
     long microseconds = strtol(words[1], NULL, 10);
@@ -222,16 +219,6 @@ int main(int count, char **words)
         perror(words[2]);
         return 1;
     }
-    /* FUSE itself no longer takes this option: it is a word of ours. */
     words[2] = words[0];
-    char **rest = words + 2;
-    int left = count - 2;
-    if (left > 3 && strcmp(rest[2], "-o") == 0 && strcmp(rest[3], "direct_io") == 0) {
-        is_direct = 1;
-        rest[3] = rest[1];
-        rest[2] = rest[0];
-        rest += 2;
-        left -= 2;
-    }
-    return fuse_main(left, rest, &operations, NULL);
+    return fuse_main(count - 2, words + 2, &operations, NULL);
 }
