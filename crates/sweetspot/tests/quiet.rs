@@ -247,6 +247,24 @@ fn guard_of(program: &str) -> Pid {
 
 /// What the guard inherits it lets go of before the program begins, however late it comes to its work.
 #[test]
+fn who_takes_a_lock_reads_what_others_have_waiting() {
+    let victim = Victim::of("locks_beside");
+    let found = |way: &str| {
+        let words = ["run", "--max-age", "60000", "--", &victim.program, way, way];
+        let output = victim.place.sweetspot(&words).output().unwrap();
+        assert!(output.status.success(), "{way}: {output:?}");
+        stdout(&output)
+    };
+    std::thread::scope(|scope| {
+        for way in ["flock", "record", "description"] {
+            scope.spawn(move || assert_eq!(found(way), "0 0 30000 of 30000\n", "{way}"));
+        }
+        // What would be found without one, so that it is known that something waits.
+        scope.spawn(|| assert_ne!(found("none"), "0 0 30000 of 30000\n"));
+    });
+}
+
+#[test]
 fn a_guard_that_is_late_holds_nothing_of_the_programs() {
     const LATE_US: &str = "inject=clock_nanosleep:delay_enter=500000";
     // Other processes that still have them: the shell itself has let go of both.

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use sweetspot_core::why::Why;
 
+use super::locks;
 use super::system::asked;
 use super::waiting::watching;
 use crate::engine::entries::before_descriptors_are_noticed;
@@ -87,7 +88,6 @@ pub(super) fn control(
     }
 }
 
-/// Locks: taking one is an acquire point, giving one back is a release point.
 fn lock(fd: c_int, command: c_int, argument: usize, next: impl FnOnce() -> isize) -> isize {
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
         before_descriptors_are_noticed();
@@ -95,11 +95,7 @@ fn lock(fd: c_int, command: c_int, argument: usize, next: impl FnOnce() -> isize
     if lock_follows_position(fd, argument) {
         dispatch::hand_over_offset(fd);
     }
-    let pass = dispatch::pass_through();
-    let answer = next();
-    engine::deaths::learned();
-    pass.done();
-    answer
+    locks::lock(dispatch::pass_through(), fd, next)
 }
 
 macro_rules! fcntls {
