@@ -30,8 +30,18 @@ pub fn notes() -> Vec<PathBuf> {
 /// Where what calls cost is kept, and the runs of `tune`: beside the notes. Nothing is written to a file because of
 /// them, so a place of one's own that a variable names is the only one: what is known elsewhere is not asked for.
 pub fn costs() -> Vec<PathBuf> {
-    let named = named("XDG_STATE_HOME").and_then(|_| state());
-    named.filter(|folder| is_in_own(folder)).map_or_else(notes, |folder| vec![folder])
+    named_state().filter(|folder| is_in_own(folder)).map_or_else(notes, |folder| vec![folder])
+}
+
+/// Wherever something of both may lie.
+pub fn states() -> Vec<PathBuf> {
+    let named = named_state();
+    let others = notes().into_iter().filter(|folder| Some(folder) != named.as_ref());
+    named.iter().cloned().chain(others).collect()
+}
+
+fn named_state() -> Option<PathBuf> {
+    named("XDG_STATE_HOME").and_then(|_| state())
 }
 
 fn state() -> Option<PathBuf> {

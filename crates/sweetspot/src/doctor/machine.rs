@@ -138,7 +138,7 @@ fn sandbox() -> Finding {
         command: &["true".into()],
         folder: None,
         notes: home::notes(),
-        costs: home::costs(),
+        costs: home::states(),
     }) {
         Ok(_) => Finding::ok(part, "sandbox", "namespaces and overlays, tried in this folder"),
         Err(Refused::NoScratch(cause)) => {
@@ -232,7 +232,7 @@ pub fn yours() -> Vec<Finding> {
     let all = [named, home::cache(), of_root].into_iter().flatten().map(called("cache"));
     let all = all.chain(home::config().map(called("config")));
     let mut folders: Vec<(&'static str, PathBuf)> = all
-        .chain(home::costs().into_iter().map(called("state")))
+        .chain(home::states().into_iter().map(called("state")))
         .filter(|(_, folder)| folder.is_dir())
         .collect();
     folders.dedup_by(|(_, next), (_, folder)| next == folder);

@@ -43,7 +43,7 @@ impl Apart {
             command: &arguments.command,
             folder: None,
             notes: home::notes(),
-            costs: home::costs(),
+            costs: home::states(),
         })
         .map_err(|refused| {
             Failure::own(refused.to_string())

@@ -62,7 +62,7 @@ impl<'a> Runs<'a> {
             command: &arguments.command,
             folder: arguments.dir.as_deref(),
             notes: home::notes(),
-            costs: home::costs(),
+            costs: home::states(),
         })
         .map_err(|cause| refused(&cause))?;
         let place = in_place

@@ -265,6 +265,19 @@ fn an_interrupted_doctor_cleans_up() {
     assert_eq!(left(), 0);
 }
 
+/// What is kept elsewhere than where a variable says now: by runs without it, and root's notes.
+#[test]
+fn a_doctor_names_all_folders_of_its_own() {
+    let place = Place::new();
+    let [home, state] = ["home", "state"].map(|name| place.folder.path().join(name));
+    let kept = [home.join(".local/state/sweetspot"), state.join("sweetspot")];
+    kept.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    let mut doctor = place.sweetspot(&["doctor"]);
+    let output = doctor.env("HOME", &home).env("XDG_STATE_HOME", &state).output().unwrap();
+    let said = stdout(&output);
+    kept.iter().for_each(|folder| assert!(said.contains(folder.to_str().unwrap()), "{said}"));
+}
+
 #[test]
 fn an_interrupted_demo_cleans_up() {
     let place = Place::new();
