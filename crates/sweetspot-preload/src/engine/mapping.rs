@@ -10,7 +10,7 @@ use super::changes::{self, mapping_shared};
 use super::life::incomplete;
 use super::process::acquire_point;
 use super::spawns::{self, passive};
-use super::{copied_up, file, inodes, quiesce, release_point, table, unseen};
+use super::{concerns, copied_up, file, inodes, quiesce, release_point, table, unseen};
 use crate::floor::proc;
 use crate::floor::sys::{self, Status};
 
@@ -87,7 +87,7 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
     if is_anonymous || !passive() {
         let meaning = meaning_of(fd, protection, flags);
         if let Some(status) = &meaning.file {
-            quiesce_mapped(fd, status);
+            quiesce_all(fd, status, Why::Mapped);
         }
         match meaning.news {
             News::None => {}
@@ -127,7 +127,7 @@ pub unsafe fn loading(path: *const core::ffi::c_char) {
     }
     // SAFETY: as the caller says.
     if let Some(status) = unsafe { sys::status_at(libc::AT_FDCWD, path, 0) } {
-        quiesce_mapped(NONE, &status);
+        quiesce_all(NONE, &status, Why::Mapped);
     }
 }
 
@@ -147,8 +147,31 @@ pub fn library_comes() {
 /// No descriptor.
 const NONE: i32 = -1;
 
-/// A file is about to be mapped: no descriptor of it is buffered any more.
-fn quiesce_mapped(fd: i32, status: &Status) {
+/// The kernel, or libc, is about to read or write a file when it pleases, while the program goes on.
+pub fn used_later(fd: i32) {
+    if !passive()
+        && let Some(status) = sys::status(fd).filter(|status| status.regular)
+    {
+        quiesce_all(fd, &status, Why::SpecialUse);
+    }
+}
+
+/// Bytes are about to be moved between two descriptors. Where one of them is no file, that takes as long as somebody
+/// else likes, and other threads, or handlers, go on with the file.
+pub fn moving(one: i32, other: i32) {
+    if passive() || !concerns::is_concurrent() {
+        return;
+    }
+    let is_file = |fd: i32| sys::status(fd).is_some_and(|status| status.regular);
+    match [one, other].map(is_file) {
+        [true, false] => used_later(one),
+        [false, true] => used_later(other),
+        _ => {}
+    }
+}
+
+/// A file is about to be used without a call that is seen: no descriptor of it is buffered any more.
+fn quiesce_all(fd: i32, status: &Status, why: Why) {
     release_point();
     inodes::mapped(status.device, status.inode);
     copied_up::mapping(status);
@@ -158,7 +181,7 @@ fn quiesce_mapped(fd: i32, status: &Status) {
             file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
         });
         if same || other == fd {
-            quiesce::quiesce(other, quiesce::Next::PassThrough(Why::Mapped));
+            quiesce::quiesce(other, quiesce::Next::PassThrough(why));
         }
     }
 }

@@ -156,6 +156,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("by_threads", "it fetches a descriptor by a pidfd, which valgrind does not know"),
     ("other_actions", "clone() with flags that are neither a fork's nor a thread's"),
     ("sent_faults", "valgrind takes the signals that are sent here for faults of its own"),
+    ("moves_late", "what takes long here is the time that it waits for"),
     ("signal_values", "valgrind takes the signals of timers itself, and sends them on"),
     ("raised", "memory is taken away while it is written from, which valgrind takes for an error"),
     ("confined", "the calls that it forbids are valgrind's, too"),

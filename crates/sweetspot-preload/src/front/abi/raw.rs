@@ -448,6 +448,7 @@ fn sets(
 
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
+    mapping::moving(one, other);
     unless(dispatch::hand_over_offsets(one, other), || {
         let answer = passed_through(next);
         dispatch::transferred(one, other, answer);

@@ -9,7 +9,7 @@ use super::Pointer;
 use super::threads::before_thread;
 use crate::engine::process::begin_concurrency;
 use crate::engine::spawns::passive;
-use crate::engine::{changes, deaths, handlers, life};
+use crate::engine::{changes, deaths, handlers, life, mapping};
 use crate::floor::errno::fail;
 use crate::floor::next;
 use crate::front::dispatch;
@@ -18,6 +18,7 @@ use crate::front::dispatch;
 macro_rules! between {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $from:ident, $to:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> isize, next => {
+            mapping::moving($from, $to);
             if let Some(errno) = dispatch::hand_over_offsets($from, $to) {
                 return fail(errno);
             }
@@ -70,6 +71,7 @@ fn asynchronous(block: *const libc::aiocb, does: Does) -> Option<c_int> {
     let found = handlers::peek(block)?;
     let fd = found.aio_fildes;
     dispatch::special_use(fd, Why::SpecialUse);
+    mapping::used_later(fd);
     crate::engine::space::written_unseen();
     before_thread(&raw const found.aio_sigevent);
     match (does, found.aio_lio_opcode) {

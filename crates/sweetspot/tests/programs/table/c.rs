@@ -873,6 +873,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what is moved later, beside another description",
+        build: &[C("moves_late")],
+        command: "for way in aio list splice sendfile; do $RUN $BIN/c/moves_late $way $way.out; done",
+        not_predicted: TIMING,
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "which file is newer",
         build: &[C("stamps")],
         command: "for way in last aged asked beside quiet killed; do $RUN $BIN/c/stamps $way; done",
