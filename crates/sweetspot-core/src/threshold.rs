@@ -160,7 +160,7 @@ impl Threshold {
     /// A call has taken so long. Whether others are asked for now than before.
     #[cold]
     fn note_call(&self, ns: u32) -> bool {
-        // Where bytes explain all the time of a transfer there is nothing left for the call, and yet there is one.
+        // Waits are counted in calls, of which none is for nothing.
         self.call_ns.store(ns.max(CALL_NS), Relaxed);
         let is_dear = u64::from(ns) >= WAIT_NS;
         let fewest = if is_dear { self.usual >> HALVED } else { self.usual };

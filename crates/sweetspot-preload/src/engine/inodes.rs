@@ -178,7 +178,7 @@ pub fn wrote(file: &OpenFile) {
     }
 }
 
-/// The inode was mapped into memory: what is stored there arrives without a call.
+/// The inode was mapped into memory, or is moved to or from later: what is stored there arrives without a call.
 pub fn mapped(device: u64, inode: u64) {
     for bit in mapped_bits(device, inode) {
         MAPPED[bit / 64].fetch_or(1 << (bit % 64), SeqCst);
