@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::changes::{self, mapping_shared};
+use super::file::OpenFile;
 use super::life::incomplete;
 use super::process::acquire_point;
 use super::spawns::{self, passive};
@@ -151,9 +152,21 @@ const NONE: i32 = -1;
 pub fn used_later(fd: i32) {
     if !passive()
         && let Some(status) = sys::status(fd).filter(|status| status.regular)
+        && !is_done(&status)
     {
         quiesce_all(fd, &status, Why::SpecialUse);
     }
+}
+
+/// Whether a file gets no buffer any more, and no description of it has one: a server sends the same file again and again,
+/// and may have thousands of descriptors.
+fn is_done(status: &Status) -> bool {
+    inodes::is_mapped(status.device, status.inode)
+        && !file::used().any(|file| file.is_buffered() && is_of(file, status))
+}
+
+fn is_of(file: &OpenFile, status: &Status) -> bool {
+    file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
 }
 
 /// Bytes are about to be moved between two descriptors. Where one of them is no file, that takes as long as somebody
@@ -177,9 +190,7 @@ fn quiesce_all(fd: i32, status: &Status, why: Why) {
     copied_up::mapping(status);
     for other in table::all() {
         quiesce::wait_for_transition(other);
-        let same = file::open_file(other).is_some_and(|(file, _)| {
-            file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
-        });
+        let same = file::open_file(other).is_some_and(|(file, _)| is_of(file, status));
         if same || other == fd {
             quiesce::quiesce(other, quiesce::Next::PassThrough(why));
         }
