@@ -25,8 +25,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-const SIZES: &[&str] = &["auto", "1", "512", "64K", "1M"];
-const SIZES_QUICK: &[&str] = &["auto", "512"];
+const SIZES: &[&str] = &[AUTO, "1", "512", "64K", "1M"];
+/// Those of the short form: each check at one of them, in turns.
+const SIZES_QUICK: &[&str] = &[AUTO, "512"];
+const AUTO: &str = "auto";
 /// Checks that run side by side.
 const JOBS_MAX: usize = 2;
 /// How often a check that differs is done again natively, to see whether it differs from itself.
@@ -56,7 +58,7 @@ enum Kind {
 enum Under<'a> {
     Nothing,
     Size(&'a str),
-    /// At size `auto`, with a summary of what was buffered.
+    /// At size `auto`, with a summary of what was buffered, which must be something.
     Summary,
 }
 
@@ -94,9 +96,34 @@ pub struct Settings {
     /// Only checks whose name contains this
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     only: String,
-    /// The short form: fewer checks, fewer operations, sizes auto and 512
+    /// The short form: fewer checks, fewer operations, at auto or 512 in turns
     #[arg(long)]
     quick: bool,
+}
+
+/// The buffer sizes of a run.
+struct Sizes {
+    sizes: Vec<String>,
+    /// Each check is done at one of them.
+    in_turns: bool,
+}
+
+impl Sizes {
+    fn new(settings: &Settings) -> Sizes {
+        let usual = if settings.quick { SIZES_QUICK } else { SIZES };
+        let in_turns = settings.quick && settings.sizes.is_empty();
+        let sizes = match settings.sizes.is_empty() {
+            true => usual.iter().map(|size| (*size).to_owned()).collect(),
+            false => settings.sizes.clone(),
+        };
+        Sizes { sizes, in_turns }
+    }
+
+    /// Those of one check.
+    fn of(&self, place: usize) -> &[String] {
+        let turn = place % self.sizes.len();
+        if self.in_turns { &self.sizes[turn..=turn] } else { &self.sizes }
+    }
 }
 
 /// Does all checks that are asked for. Returns whether nothing differs.
@@ -104,11 +131,7 @@ pub struct Settings {
 /// # Errors
 /// They could not begin, or their report not be written.
 pub fn run(settings: &Settings) -> Result<bool, String> {
-    let usual = if settings.quick { SIZES_QUICK } else { SIZES };
-    let sizes = match settings.sizes.is_empty() {
-        true => usual.iter().map(|size| (*size).to_owned()).collect(),
-        false => settings.sizes.clone(),
-    };
+    let sizes = Sizes::new(settings);
     let mut checks: Vec<Check> = python::checks().chain(table::checks()).collect();
     checks
         .retain(|check| check.name.contains(&settings.only) && (check.is_quick || !settings.quick));
@@ -122,7 +145,7 @@ pub fn run(settings: &Settings) -> Result<bool, String> {
     let tools = crate::needs::tools().join("bin");
     let bench = Bench { kit: Kit::build()?, tools, quick: settings.quick };
     let verdicts = work_through(&bench, &checks, &sizes);
-    let report = report(&checks, &verdicts, &sizes);
+    let report = report(&checks, &verdicts, &sizes.sizes);
     let path = target.join("conformance.md");
     std::fs::write(&path, &report).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut differences = 0;
@@ -133,10 +156,11 @@ pub fn run(settings: &Settings) -> Result<bool, String> {
         }
     }
     println!(
-        "{} checks, {} results each at {} sizes, {differences} differences; {}",
+        "{} checks, {} results, {}{}, {differences} differences; {}",
         checks.len(),
         verdicts.iter().map(|verdict| verdict.results).sum::<usize>(),
-        sizes.len(),
+        if sizes.in_turns { "each at one of " } else { "each at " },
+        sizes.sizes.join(", "),
         path.canonicalize().unwrap_or(path).display()
     );
     let skipped_in_ci = !missing.is_empty() && crate::needs::in_ci();
@@ -147,7 +171,7 @@ pub fn run(settings: &Settings) -> Result<bool, String> {
 }
 
 /// Does the checks, several side by side, and says on a terminal how far it is.
-fn work_through(bench: &Bench, checks: &[Check], sizes: &[String]) -> Vec<Verdict> {
+fn work_through(bench: &Bench, checks: &[Check], sizes: &Sizes) -> Vec<Verdict> {
     let verdicts: Vec<Mutex<Verdict>> = checks.iter().map(|_| Mutex::default()).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(JOBS_MAX);
@@ -158,7 +182,7 @@ fn work_through(bench: &Bench, checks: &[Check], sizes: &[String]) -> Vec<Verdic
                     let place = next.fetch_add(1, Relaxed);
                     let Some(check) = checks.get(place) else { break };
                     let begun = Instant::now();
-                    let mut verdict = check.compare(bench, sizes);
+                    let mut verdict = check.compare(bench, sizes.of(place));
                     verdict.seconds = begun.elapsed().as_secs_f64();
                     progress(done.fetch_add(1, Relaxed) + 1, checks.len(), &check.name);
                     *verdicts[place].lock().unwrap_or_else(PoisonError::into_inner) = verdict;
@@ -207,7 +231,7 @@ impl Check {
         };
         verdict.results = native.len();
         for size in sizes {
-            match self.perform(bench, Under::Size(size)) {
+            match self.perform(bench, self.under(size)) {
                 Ok(seen) => {
                     let found = differing(&native, &seen).into_iter();
                     verdict.differences.extend(found.map(|(result, text)| Difference {
@@ -221,12 +245,11 @@ impl Check {
             }
         }
         self.look_again(bench, &native, &mut verdict);
-        if self.is_buffered
-            && let Err(wrong) = self.perform(bench, Under::Summary)
-        {
-            verdict.differences.push(Difference::whole("with a summary", wrong));
-        }
         verdict
+    }
+
+    fn under<'a>(&self, size: &'a str) -> Under<'a> {
+        if self.is_buffered && size == AUTO { Under::Summary } else { Under::Size(size) }
     }
 
     /// Takes back what differs natively, too, and finds out what differs again.
