@@ -16,6 +16,7 @@
 mod child;
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -174,6 +175,15 @@ pub enum Ended {
     Exited(u8),
     /// It was ended by this signal.
     Killed(i32),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Exited(status) => write!(formatter, "exit status {status}"),
+            Ended::Killed(signal) => write!(formatter, "signal {signal}"),
+        }
+    }
 }
 
 /// What children took that were waited for, and those that they waited for.

@@ -6,7 +6,7 @@
 //! shell     words as a shell reads them
 //! origin    which of many runs it was
 //! reach     why a program cannot be reached
-//! summary   what a summary says first, written and read
+//! summary   of a run, as data, as text, and as read again; of many runs as one
 //! profile   what `profile` found: data, sentence, findings, table
 //! bench     what `bench` found, from its runs; published figures beside it
 //! data      a report of all kinds together, as `report --json` writes it

@@ -20,7 +20,6 @@ mod home;
 mod inherited;
 mod interrupts;
 mod ladder;
-mod merge;
 mod named;
 mod origin;
 mod own;
@@ -36,6 +35,7 @@ mod run;
 mod seen;
 mod session;
 mod summary;
+mod target;
 mod top;
 mod tune;
 mod verify;
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         }
         Verb::Run(arguments) => run::run(arguments),
         Verb::Verify(arguments) => verify::verify(arguments),
-        Verb::Summary(arguments) => merge::summary(arguments),
+        Verb::Summary(arguments) => summary::summary(arguments),
         Verb::Recover(arguments) => recover::run(arguments),
         Verb::Top(arguments) => top::top(arguments),
         Verb::Tune(arguments) => tune::tune(arguments),

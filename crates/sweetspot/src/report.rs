@@ -17,7 +17,7 @@ mod sessions;
 use crate::arguments;
 use crate::failure::Failure;
 use crate::print::print;
-use crate::summary::Target;
+use crate::target::Target;
 use std::io::IsTerminal;
 use std::path::Path;
 use sweetspot_report::content::{self, Block, Section};
@@ -56,7 +56,7 @@ pub fn report(arguments: &arguments::Report) -> Result<u8, Failure> {
 }
 
 fn write(option: &str, path: &Path, start: &str, text: &str) -> Result<(), Failure> {
-    Target::open_file(option, path, start)?.try_write(text)
+    Target::open(option, path, start)?.try_write(text)
 }
 
 /// Columns of the terminal; of none, there is no limit.

@@ -6,6 +6,8 @@
 //! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`; where they are asked for, also in `SWEETSPOT_SUMMARY` and
 //! `SWEETSPOT_STDIO`; under seccomp filters, in `SWEETSPOT_FILTERS`.
 
+mod summary;
+
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
@@ -19,11 +21,11 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, RunSession, Settings};
-use crate::summary::{Preview, Ran, Wanted};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use summary::{Preview, Ran, Wanted};
 use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;

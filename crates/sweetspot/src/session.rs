@@ -5,7 +5,6 @@
 use crate::config::{Promise, Rule};
 use crate::home;
 use crate::probe;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
 use sweetspot_report::numbers;
 use sweetspot_report::shell::quoted;
-use sweetspot_report::summary::NOTHING;
+use sweetspot_report::summary::{FileSummary, NOTHING};
 
 /// How long to wait for the guard to finish what a killed program left.
 const FINISH_MAX: Duration = Duration::from_secs(60);
@@ -34,31 +33,6 @@ pub struct Settings {
     pub max_age_ms: Option<u32>,
     /// `--stdio`.
     pub stdio: bool,
-}
-
-/// One file in the summary, also where that is data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSummary {
-    pub path: String,
-    /// The buffer in force, in the size grammar.
-    pub buffer: String,
-    /// Reads, writes and seeks that the program requested, and system calls that were made for them.
-    #[serde(rename = "calls")]
-    pub requested: u64,
-    #[serde(rename = "calls_made", alias = "calls_left")]
-    pub made: u64,
-    pub read_bytes: u64,
-    pub written_bytes: u64,
-    /// Reads that a window answered, and writes that waited.
-    #[serde(skip)]
-    pub buffered_calls: u64,
-    /// Calls that passed through, and each reason.
-    #[serde(alias = "straight_calls")]
-    pub passed_through_calls: u64,
-    pub reasons: Vec<String>,
-    /// The sizes that were chosen, and what calls cost there, in plain words.
-    #[serde(default)]
-    pub chosen: Vec<String>,
 }
 
 /// What was learned while the program ran.

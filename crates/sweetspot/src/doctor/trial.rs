@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::reach::{self, Reach};
-use crate::session::{FileSummary, RunSession, Settings, Summary};
+use crate::session::{RunSession, Settings, Summary};
 use crate::{preload, resolve};
 use rustix::process::{WaitId, WaitIdOptions};
 use std::ffi::OsStr;
@@ -19,6 +19,7 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::process::with_size_errors;
 use sweetspot_report::shown::shown;
+use sweetspot_report::summary::FileSummary;
 use sweetspot_sandbox::Scratch;
 
 /// The program, and its small records.

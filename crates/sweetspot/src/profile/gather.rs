@@ -37,7 +37,7 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
         version: env!("CARGO_PKG_VERSION").to_string(),
         origin: Origin::default(),
         command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        ended: crate::summary::ended(run.ended),
+        ended: run.ended.to_string(),
         sentence: String::new(),
         seconds: run.seconds,
         observing_seconds: 0.0,

@@ -30,7 +30,7 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::run::{Start, end_as, find, sizes_and_rules};
 use crate::session::in_ledger;
-use crate::summary::Target;
+use crate::target::Target;
 use kernel::Kernel;
 pub use model::RUN_ERROR;
 use recording::Recording;
@@ -140,19 +140,18 @@ impl Targets {
             (_, Some(folder)) => {
                 Some(Target::New(origin::file_in(folder, "profile", origin, "--json ")?))
             }
-            (Some(path), None) => Some(Target::open_file("--json ", path, JSON_START)?),
+            (Some(path), None) => Some(Target::open("--json ", path, JSON_START)?),
             (None, None) => None,
         };
         let report = match &arguments.output {
-            Some(path) => Some(Target::open_file("--output ", path, TITLE)?),
+            Some(path) => Some(Target::open("--output ", path, TITLE)?),
             // One of many: they are read together.
             None if folder.is_some() => None,
             None => Some(Target::Stderr),
         };
         let record = arguments.record.as_deref();
-        let record = record
-            .map(|path| Target::open_file("--record ", path, recording::START))
-            .transpose()?;
+        let record =
+            record.map(|path| Target::open("--record ", path, recording::START)).transpose()?;
         if record.as_ref().is_some_and(Target::is_terminal) {
             return Err(Failure::own("--record: a recording is not for a terminal")
                 .next("name a file: --record FILE"));

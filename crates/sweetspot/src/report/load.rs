@@ -7,13 +7,13 @@ use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::named;
 use crate::profile::compare;
-use crate::summary;
 use crate::{bench, tune};
 use std::io::Read;
 use std::path::Path;
 use sweetspot_lab::store::{Kept, Store};
 use sweetspot_report::data::{NamedProfile, NamedSummary, Report, SCHEMA, Session};
 use sweetspot_report::shown::shown;
+use sweetspot_report::summary;
 
 /// How every database begins.
 const DATABASE: &[u8] = b"SQLite format 3\0";

@@ -1,38 +1,20 @@
 //! Many runs, one answer: what runs or profiles left in a folder, each in a file of its own, as one.
 //!
-//! `read` knows the files, `text` what a terminal shows. The types are plain data for anyone who shows
-//! them otherwise, and [`merge`] is pure.
+//! The types are plain data for anyone who shows them otherwise; `text` is what a terminal shows.
 
-mod read;
 mod text;
 
-use crate::arguments;
-use crate::failure::Failure;
-use crate::print::print;
+use super::Record;
+use crate::origin::Origin;
+use crate::profile::data::{self, FileKind, Profile, total as sum_of};
+use crate::shown::{lines, plain};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 use sweetspot_lab::statistics::median;
-use sweetspot_report::origin::Origin;
-use sweetspot_report::profile::data::total as sum_of;
-use sweetspot_report::shown::{lines, plain};
 
 /// The version of the schema of [`Folder`].
 const SCHEMA: u32 = 1;
-
-/// Shows what many runs left, as one. Returns the exit status.
-///
-/// # Errors
-/// Where nothing can be merged.
-pub fn summary(arguments: &arguments::Summary) -> Result<u8, Failure> {
-    let folder = read::all(&arguments.paths)?;
-    let text = match arguments.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&folder).unwrap_or_default()),
-        false => lines(&text::of(&plain(&folder))),
-    };
-    print(&text)?;
-    Ok(0)
-}
 
 /// What lay in the files that were read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,6 +27,19 @@ pub struct Folder {
     pub profiles: Option<Merged>,
     /// Files that are not among them, and why.
     pub skipped: Vec<Skipped>,
+}
+
+impl Folder {
+    /// What these files say, as one.
+    pub fn new(summaries: Vec<Run>, profiles: Vec<Run>, skipped: Vec<Skipped>) -> Folder {
+        let (summaries, profiles) = (merge(summaries), merge(profiles));
+        Folder { sweetspot_merge: SCHEMA, summaries, profiles, skipped }
+    }
+
+    /// The text for a terminal.
+    pub fn text(&self) -> String {
+        lines(&text::of(&plain(self)))
+    }
 }
 
 /// A file that could not be used.
@@ -164,6 +159,68 @@ impl FileSum {
 }
 
 impl Run {
+    /// Of `run --summary=DIR/`.
+    pub fn of_summary(file: String, record: Record) -> Run {
+        let sum = |of: fn(&super::FileSummary) -> u64| data::total(record.files.iter().map(of));
+        let (calls, calls_made) = (sum(|file| file.requested), Some(sum(|file| file.made)));
+        let (read_bytes, written_bytes) =
+            (sum(|file| file.read_bytes), sum(|file| file.written_bytes));
+        let files = record.files.into_iter().map(|file| FileSum {
+            path: file.path,
+            calls: file.requested,
+            calls_made: Some(file.made),
+            read_bytes: file.read_bytes,
+            written_bytes: file.written_bytes,
+            ..FileSum::default()
+        });
+        Run {
+            file,
+            origin: record.origin,
+            command: record.command,
+            ended: record.ended,
+            seconds: record.seconds,
+            calls,
+            calls_made,
+            read_bytes,
+            written_bytes,
+            file_seconds: None,
+            predicted_seconds: None,
+            inactive: record.inactive,
+            notes: record.notes,
+            files: files.collect(),
+        }
+    }
+
+    /// Of `profile --json DIR/`.
+    pub fn of_profile(file: String, profile: Profile) -> Run {
+        let regular = || profile.files.iter().filter(|file| file.kind == FileKind::File);
+        let sum = |of: fn(&data::File) -> u64| data::total(regular().map(of));
+        let files = regular().map(|file| FileSum {
+            path: file.path.clone(),
+            calls: file.calls(),
+            read_bytes: file.read_bytes,
+            written_bytes: file.written_bytes,
+            seconds: Some(file.seconds),
+            ..FileSum::default()
+        });
+        Run {
+            file,
+            calls: sum(data::File::calls),
+            calls_made: None,
+            read_bytes: sum(|file| file.read_bytes),
+            written_bytes: sum(|file| file.written_bytes),
+            files: files.collect(),
+            origin: profile.origin,
+            command: profile.command,
+            ended: profile.ended,
+            seconds: profile.seconds,
+            file_seconds: Some(profile.file_seconds),
+            predicted_seconds: profile.prediction.map(|prediction| prediction.seconds),
+            inactive: None,
+            notes: Vec::new(),
+        }
+    }
+
     fn moved_bytes(&self) -> u64 {
         sum_of([self.read_bytes, self.written_bytes])
     }
@@ -177,7 +234,7 @@ fn both<T>(one: Option<T>, other: Option<T>, sum: fn(T, T) -> T) -> Option<T> {
 }
 
 /// Makes one of many; none of none.
-pub fn merge(mut runs: Vec<Run>) -> Option<Merged> {
+fn merge(mut runs: Vec<Run>) -> Option<Merged> {
     runs.sort_by(|a, b| {
         let key = |run: &Run| (run.origin.rank.is_none(), run.origin.rank);
         let by_place = || a.origin.host.cmp(&b.origin.host);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::reach::Why;
-use sweetspot_report::summary::Figures;
+use sweetspot_report::summary::{BUFFERED_NO, Figures, FileSummary};
 
 #[test]
 fn says_what_was_buffered_and_what_was_not() {
@@ -28,10 +28,10 @@ fn says_what_was_buffered_and_what_was_not() {
             seconds: 1.5,
             learned,
         };
-        let text = report.text(&ran);
         let record = report.record(&ran, Origin::default());
-        let again: Record = serde_json::from_str(&record.text()).unwrap();
-        assert_eq!(again.text(), record.text());
+        let text = record.text(ran.program, ran.pid);
+        let again: Record = serde_json::from_str(&record.json()).unwrap();
+        assert_eq!(again.json(), record.json());
         assert_eq!(record.inactive.is_some(), text.contains(BUFFERED_NO));
         assert_eq!(record.files.len(), learned.map_or(0, |learned| learned.files.len()));
         assert!(text.starts_with(TITLE));

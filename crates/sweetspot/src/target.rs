@@ -1,6 +1,6 @@
-//! Where a summary goes: a stream, or a file that holds nothing of the user's.
+//! Where a summary or a report goes: a stream, or a file that holds nothing of the user's. One that is there and is
+//! none of ours is never overwritten: `--summary=data.dat` is a mistake, not an order.
 
-use super::TITLE;
 use crate::failure::Failure;
 use crate::print::printed;
 use rustix::fs::{Mode, OFlags, fcntl_setfl};
@@ -27,27 +27,12 @@ pub enum Target {
 }
 
 impl Target {
-    /// Opens the target before the program starts, so that a mistake costs no run. An older summary
-    /// in the file stays until there is a new one.
+    /// Opens the file of an option (`-` for stdout) before the program starts, so that a mistake costs no run. An
+    /// older one stays until there is a new one; `title` is how all that the option writes begins.
     ///
     /// # Errors
     /// Where the file cannot be written, or holds something else.
-    pub fn open(file: Option<&Path>) -> Result<Target, Failure> {
-        match file {
-            None => Ok(Target::Stderr),
-            Some(path) => Target::open_file("--summary=", path, TITLE),
-        }
-    }
-
-    /// The same for the file of any option, `-` for stdout; `title` is how all that it writes begins.
-    ///
-    /// # Errors
-    /// As [`Target::open`].
-    pub fn open_file(
-        option: &str,
-        path: &Path,
-        title: impl AsRef<[u8]>,
-    ) -> Result<Target, Failure> {
+    pub fn open(option: &str, path: &Path, title: impl AsRef<[u8]>) -> Result<Target, Failure> {
         let title = title.as_ref();
         if path == "-" {
             let own = std::io::stdout().as_fd().try_clone_to_owned();

@@ -1,16 +1,15 @@
 //! The files of a folder: which are ours, and what they say.
 
-use super::{FileSum, Folder, Run, SCHEMA, Skipped, merge};
 use crate::failure::Failure;
-use crate::session::FileSummary;
-use crate::summary::{self, Record};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use sweetspot_report::profile::data::{self, FileKind, Profile};
+use sweetspot_report::profile::data::{self, Profile};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
+use sweetspot_report::summary::many::{Folder, Run, Skipped};
+use sweetspot_report::summary::{self, Record};
 
 /// A larger file is none of ours: a profile has at most some ten thousand files and processes.
 const BYTES_MAX: u64 = 256 << 20;
@@ -20,19 +19,18 @@ const BYTES_MAX: u64 = 256 << 20;
 /// # Errors
 /// Where a name does not exist or cannot be read, or nothing of it is ours.
 pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
-    let mut folder = Folder { sweetspot_merge: SCHEMA, ..Folder::default() };
-    let (mut summaries, mut profiles) = (Vec::new(), Vec::new());
+    let (mut summaries, mut profiles, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for path in files(paths)? {
         let name = path.display().to_string();
         match read(&path) {
-            Ok(Ours::Summary(record)) => summaries.push(of_summary(name, *record)),
-            Ok(Ours::Profile(profile)) => profiles.push(of_profile(name, *profile)),
-            Err(why) => folder.skipped.push(Skipped { file: name, why }),
+            Ok(Ours::Summary(record)) => summaries.push(Run::of_summary(name, *record)),
+            Ok(Ours::Profile(profile)) => profiles.push(Run::of_profile(name, *profile)),
+            Err(why) => skipped.push(Skipped { file: name, why }),
         }
     }
     if summaries.is_empty() && profiles.is_empty() {
         let shown: Vec<_> = paths.iter().map(shown).collect();
-        let why = match folder.skipped.first() {
+        let why = match skipped.first() {
             None => "nothing is in it".to_owned(),
             Some(first) => format!("no file of a run is in it; {}: {}", first.file, first.why),
         };
@@ -41,9 +39,7 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
             quoted(paths[0].join(""))
         )));
     }
-    folder.summaries = merge(summaries);
-    folder.profiles = merge(profiles);
-    Ok(folder)
+    Ok(Folder::new(summaries, profiles, skipped))
 }
 
 /// The files that are meant, in the order of their names; without folders in folders.
@@ -134,63 +130,4 @@ fn parse<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, String> {
         serde_json::error::Category::Eof => "not complete: it ends too early".to_owned(),
         _ => format!("broken: {error}"),
     })
-}
-
-fn of_summary(file: String, record: Record) -> Run {
-    let sum = |of: fn(&FileSummary) -> u64| data::total(record.files.iter().map(of));
-    let (calls, calls_made) = (sum(|file| file.requested), Some(sum(|file| file.made)));
-    let (read_bytes, written_bytes) = (sum(|file| file.read_bytes), sum(|file| file.written_bytes));
-    let files = record.files.into_iter().map(|file| FileSum {
-        path: file.path,
-        calls: file.requested,
-        calls_made: Some(file.made),
-        read_bytes: file.read_bytes,
-        written_bytes: file.written_bytes,
-        ..FileSum::default()
-    });
-    Run {
-        file,
-        origin: record.origin,
-        command: record.command,
-        ended: record.ended,
-        seconds: record.seconds,
-        calls,
-        calls_made,
-        read_bytes,
-        written_bytes,
-        file_seconds: None,
-        predicted_seconds: None,
-        inactive: record.inactive,
-        notes: record.notes,
-        files: files.collect(),
-    }
-}
-
-fn of_profile(file: String, profile: Profile) -> Run {
-    let regular = || profile.files.iter().filter(|file| file.kind == FileKind::File);
-    let sum = |of: fn(&data::File) -> u64| data::total(regular().map(of));
-    let files = regular().map(|file| FileSum {
-        path: file.path.clone(),
-        calls: file.calls(),
-        read_bytes: file.read_bytes,
-        written_bytes: file.written_bytes,
-        seconds: Some(file.seconds),
-        ..FileSum::default()
-    });
-    Run {
-        file,
-        calls: sum(data::File::calls),
-        calls_made: None,
-        read_bytes: sum(|file| file.read_bytes),
-        written_bytes: sum(|file| file.written_bytes),
-        files: files.collect(),
-        origin: profile.origin,
-        command: profile.command,
-        ended: profile.ended,
-        seconds: profile.seconds,
-        file_seconds: Some(profile.file_seconds),
-        predicted_seconds: profile.prediction.map(|prediction| prediction.seconds),
-        inactive: None,
-        notes: Vec::new(),
-    }
 }

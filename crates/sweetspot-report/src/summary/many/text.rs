@@ -1,11 +1,11 @@
 //! What many runs did, for a terminal: totals, the slowest, how far they lie apart, files.
 
 use super::{FileSum, Folder, Merged, Range, Run, Skipped, both, sort, sum_of};
+use crate::numbers::{bytes, count, files as number_of_files, ratio, seconds};
+use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Add;
-use sweetspot_report::numbers::{bytes, count, files as number_of_files, ratio, seconds};
-use sweetspot_report::text;
 
 /// Runs and files that are shown, and notes and skipped files; `--json` has all.
 const RUNS_SHOWN: usize = 8;
@@ -270,7 +270,7 @@ fn skipped(skipped: &[Skipped], text: &mut String) {
 mod tests {
     use super::super::merge;
     use super::*;
-    use sweetspot_report::origin::Origin;
+    use crate::origin::Origin;
 
     #[test]
     fn files_of_ranks_are_one_line() {
