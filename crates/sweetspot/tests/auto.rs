@@ -261,9 +261,9 @@ fn where_calls_are_slow_a_file_needs_few_for_a_buffer() {
     }
     let Some(reads) = place.few("read", 12) else { return };
     assert_eq!(reads, 20 * 2, "of 20 times 12");
-    // The guard has to answer, too.
+    // The guard has to answer, too: on a busy machine it takes some writes more. With 64 all would pass through.
     let writes = (0..RUNS_MAX).map(|_| place.few("write", 60).unwrap());
-    let writes: Vec<_> = writes.take_while(|writes| *writes > 20 * 11).collect();
+    let writes: Vec<_> = writes.take_while(|writes| *writes > 20 * 30).collect();
     assert!(writes.len() < RUNS_MAX, "of 20 times 60: {writes:?}");
 }
 
