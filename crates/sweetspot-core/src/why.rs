@@ -51,8 +51,8 @@ reasons! {
     NotRegular is "not a regular file",
     /// Opened with O_DIRECT, O_SYNC, O_DSYNC or O_PATH.
     OpenFlags is "opened for direct or synchronous access",
-    /// Mapped into memory.
-    Mapped is "mapped into memory",
+    /// Mapped into memory, or moved to or from later (`io_submit`, `splice` beside threads).
+    Mapped is "mapped into memory, or used asynchronously",
     /// Shared with another process (fork, a passed descriptor).
     Shared is "shared with another process",
     /// The same file is open twice, once for writing.
