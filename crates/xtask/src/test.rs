@@ -129,8 +129,8 @@ pub fn oldest_compiler() -> bool {
     rustup(&["run", version, "cargo", "check", "-p", "sweetspot-io", "--all-features", "--locked"])
 }
 
-/// The tests that are said as they go: all but the table of programs, and the unit tests of xtask, which are the
-/// short fuzzers. The workspace is always asked for as a whole, so that nothing is compiled with other features.
+/// The tests that are said as they go: all but the table of programs, the pages, and the unit tests of xtask, which are
+/// the short fuzzers. The workspace is always asked for as a whole, so that nothing is compiled with other features.
 const TESTS: &[&str] = &[
     "--workspace",
     "--lib",
@@ -139,7 +139,7 @@ const TESTS: &[&str] = &[
     "--test",
     "[!p]*",
     "--test",
-    "p[!r]*",
+    "p[!ar]*",
     "--test",
     "pr[!o]*",
     "--test",
@@ -148,13 +148,13 @@ const TESTS: &[&str] = &[
 
 /// What runs beside them, one after the other, as either half waits a good deal: the table of programs in roots of
 /// the oldest and the newest Debian, other people's tests, the fuzzers, the examples in the documentation, the table
-/// of programs here, and the packages (in one of the roots that are there now).
+/// of programs here and the pages, and the packages (in one of the roots that are there now).
 const BESIDE: [(&str, Beside); 6] = [
     ("other roots", Beside::Xtask(&["matrix", "--short"])),
     ("conformance", Beside::Xtask(&["conformance", "--quick"])),
     ("fuzzers", Beside::Cargo(&["test", "--workspace", "--bin", "xtask"])),
     ("examples", Beside::Cargo(&["test", "--workspace", "--doc"])),
-    ("programs", Beside::Cargo(&["test", "--workspace", "--test", "programs"])),
+    ("programs", Beside::Cargo(&["test", "--workspace", "--test", "programs", "--test", "pages"])),
     ("packages", Beside::Xtask(&["packages", "--quick"])),
 ];
 
@@ -281,7 +281,7 @@ mod tests {
         check("test result: ok. none", None);
     }
 
-    /// `TESTS` names those that begin like the one that runs beside them.
+    /// `TESTS` names those that begin like the two that run beside them.
     #[test]
     fn every_test_program_is_run() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
@@ -289,9 +289,11 @@ mod tests {
         let folders = entries(crates).flat_map(|made| entries(&made.path().join("tests")));
         let names =
             folders.filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()));
-        let mut alike: Vec<_> = names.filter(|name| name.starts_with("pro")).collect();
+        let is_alike =
+            |name: &String| ["pa", "pro"].into_iter().any(|alike| name.starts_with(alike));
+        let mut alike: Vec<_> = names.filter(is_alike).collect();
         alike.sort();
-        assert_eq!(alike, ["profile", "programs"]);
+        assert_eq!(alike, ["pages", "profile", "programs"]);
     }
 
     #[test]

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 /// The sizes at which every program runs: chosen, the smallest, below a page, the usual, large.
 const SIZES: &str = "auto 1 512 64K 1M";
-/// Those of which one row has the first, another one the second: few files get beyond the usual one.
-const SIZES_OF_ROWS: [&str; 2] = ["auto 1 512 64K", "auto 1 512 1M"];
+/// Those of which one row has the first, another one the second.
+const SIZES_OF_ROWS: [&str; 2] = ["auto 1 64K", "auto 512 1M"];
 /// Those of rows that take long: one has the first, another one the second.
 const SIZES_OF_LONG: [&str; 2] = ["auto", "64K"];
 /// How long a guard may take to finish a process that was killed, milliseconds.
