@@ -107,7 +107,7 @@ fn count_all(kit: &Kit) -> Result<Vec<Counted>, String> {
         let stdio = calls.stdio.map(|name| counter.of_a_call(name, Under::Nothing)).transpose()?;
         counted.push(Counted {
             what: calls.what,
-            added: fewest(added, calls.budget)?,
+            added: fewest(added, calls.budget.min(calls.most))?,
             budget: calls.budget,
             most: calls.most,
             compared: stdio.map(|stdio| ("stdio", stdio.saturating_sub(native))),
@@ -141,12 +141,12 @@ fn count_start(counter: &Counter) -> Result<Counted, String> {
     })
 }
 
-/// The smallest of some counts; one is enough if it is within the budget.
-fn fewest(count: impl Fn() -> Result<u64, String>, budget: u64) -> Result<u64, String> {
+/// The smallest of some counts; one is enough if it is no more than is asked for.
+fn fewest(count: impl Fn() -> Result<u64, String>, asked: u64) -> Result<u64, String> {
     let mut least = u64::MAX;
     for _ in 0..TRIES {
         least = least.min(count()?);
-        if least <= budget {
+        if least <= asked {
             break;
         }
     }
