@@ -31,5 +31,7 @@ pub const SAMPLES: &str = "SWEETSPOT_SAMPLES_FD";
 pub const AUDIT: &str = "LD_AUDIT";
 /// What the dynamic linker loads before anything else.
 pub const PRELOAD: &str = "LD_PRELOAD";
+/// Has the dynamic linker list what it would load, and start nothing.
+pub const LISTS: &str = "LD_TRACE_LOADED_OBJECTS";
 /// Taken away from a command that is to know nothing of a `run` around it, or of what its user has set.
 pub const ABOUT_BUFFERING: [&str; 4] = [BUFFER, SWITCH, LEDGER, PRELOAD];

@@ -80,13 +80,13 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         (false, true) => LedgerOf::ThisRun,
         (false, false) => LedgerOf::AnyRun,
     };
-    let (library, report) = library_and_preview(reach, &settings, config.path)?;
+    let (library, report) = library_and_preview(reach, &settings, config.path, &environment)?;
     let report = preview_of_off(arguments, &asked).unwrap_or(report);
     let mut session = match library {
         Some(library) => put_underneath(&library, asked, &settings, ledger, &mut environment),
         None => None,
     };
-    if !has_room() {
+    if !has_room() || is_only_listed(&environment) {
         leave_out(&mut environment);
     }
 
@@ -125,7 +125,11 @@ fn library_and_preview(
     reach: Reach,
     settings: &Settings,
     rules: Option<PathBuf>,
+    environment: &Environment,
 ) -> Result<(Option<PathBuf>, Preview), Failure> {
+    if is_only_listed(environment) {
+        return Ok((None, Preview::unbuffered("LD_TRACE_LOADED_OBJECTS is set")));
+    }
     if !reach.takes_library() {
         return Ok((None, Preview::new(settings.buffer, rules, reach)));
     }
@@ -218,6 +222,11 @@ fn library() -> Result<Option<PathBuf>, Failure> {
 /// Why a program that may map little is started without the library.
 const NO_ROOM: &str =
     "a limit on addresses (ulimit -v) or data (ulimit -d) leaves no room for the library";
+
+/// Whether the dynamic linker is to say what it would load, and to start nothing, as for `ldd`.
+fn is_only_listed(environment: &Environment) -> bool {
+    value(environment, names::LISTS).is_some()
+}
 
 /// Takes out what a `run` around this one has set.
 fn leave_out(environment: &mut Environment) {

@@ -142,6 +142,27 @@ fn what_valgrind_runs_is_as_without_us() {
     assert!(stdout(&counted).contains("sweetspot"), "{counted:?}");
 }
 
+/// Scripts that pack a program copy what `ldd` lists.
+#[test]
+fn what_a_program_needs_is_listed_without_us() {
+    let place = Place::new();
+    let script = "ldd /bin/sh; LD_TRACE_LOADED_OBJECTS=1 /bin/cat; LD_TRACE_LOADED_OBJECTS=1; \
+                  export LD_TRACE_LOADED_OBJECTS; /bin/cat; exec /bin/cat";
+    let names = |command: &mut Command| {
+        let listed = stdout(&command.output().unwrap());
+        listed.lines().map(|line| line.split('(').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let native = names(Command::new("sh").args(["-c", script]));
+    assert!(native.iter().filter(|line| line.contains("libc.so.6")).count() >= 4, "{native:?}");
+    for options in WAYS {
+        assert_eq!(names(&mut place.run(options, &["sh", "-c", script])), native);
+        let mut lists = place.run(options, &["cat"]);
+        let listed = names(lists.env("LD_TRACE_LOADED_OBJECTS", "1"));
+        assert!(!listed.iter().any(|line| line.contains("sweetspot")), "{listed:?}");
+        assert!(listed.iter().any(|line| line.contains("libc.so.6")), "{listed:?}");
+    }
+}
+
 /// As where Yama lets nobody look at other processes: calls on what came from outside pass through.
 #[test]
 fn where_nobody_may_copy_a_descriptor_it_is_said() {

@@ -2,8 +2,8 @@
 //!
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
 //! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what
-//! we need, AddressSanitizer refuses to start when it does not come first, and valgrind is to find the faults of the
-//! program, at the calls that make them. Such a program gets an environment without us. Programs of other users (set-id) need no rule: their linker ignores us without a
+//! we need, AddressSanitizer refuses to start when it does not come first, valgrind is to find the faults of the
+//! program, at the calls that make them, and `ldd` the libraries of the program. Such a program gets an environment without us. Programs of other users (set-id) need no rule: their linker ignores us without a
 //! word.
 //!
 //! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
@@ -180,7 +180,7 @@ fn is_harmed(target: Target, names: &Names) -> bool {
         // The linker would print an error where there is no room for us.
         return true;
     }
-    if names.is_valgrind || elements(names.preload).any(is_address_sanitizer) {
+    if names.is_of_tool || elements(names.preload).any(is_address_sanitizer) {
         return true;
     }
     if matches!(target, Target::Unknown) {

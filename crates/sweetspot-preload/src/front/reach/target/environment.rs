@@ -15,8 +15,8 @@ pub(super) struct Names {
     /// The variable's text, its name included.
     pub(super) preload: &'static [u8],
     pub(super) ours: &'static [u8],
-    /// What starts in it is valgrind.
-    pub(super) is_valgrind: bool,
+    /// What starts in it is a tool that takes us for a part of the program.
+    pub(super) is_of_tool: bool,
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -34,17 +34,20 @@ impl Names {
         elements(preload).any(|element| element == ours).then(|| Names {
             preload,
             ours,
-            is_valgrind: is_valgrind(given),
+            is_of_tool: is_of_tool(given),
         })
     }
 }
 
 /// Whether an environment is the one that valgrind's launcher gives to valgrind, which no program that it runs
-/// gets to see. Not where it is to count our own instructions.
+/// gets to see (not where it is to count our own instructions), or the one in which the dynamic linker lists what it
+/// would load, and starts nothing: `ldd` of a program names what belongs to it.
 #[unsafe(link_section = ".text.startup")]
-fn is_valgrind(given: Environment) -> bool {
-    variable(given, b"VALGRIND_LAUNCHER=").is_some()
-        && variable(given, b"SWEETSPOT_VALGRIND=").is_none()
+fn is_of_tool(given: Environment) -> bool {
+    const LISTS: &[u8] = b"LD_TRACE_LOADED_OBJECTS=";
+    first_variable(given, &[b"VALGRIND_LAUNCHER=", LISTS]).is_some_and(|text| {
+        text.starts_with(LISTS) || variable(given, b"SWEETSPOT_VALGRIND=").is_none()
+    })
 }
 
 /// An address of the program's where nothing can be read.
@@ -139,9 +142,16 @@ pub(super) fn readable_text(text: *const c_char) -> Option<&'static [u8]> {
 /// The text of the first variable that begins so; `None`: there is none, or it cannot be read.
 #[unsafe(link_section = ".text.startup")]
 pub(super) fn variable(given: Environment, begin: &[u8]) -> Option<&'static [u8]> {
+    first_variable(given, &[begin])
+}
+
+/// The same of the first that begins in one of these ways.
+#[unsafe(link_section = ".text.startup")]
+fn first_variable(given: Environment, begin: &[&[u8]]) -> Option<&'static [u8]> {
     let readable = Readable::new();
     let mut entries = readable.entries(given).map_while(Result::ok);
-    readable.text(entries.find(|entry| readable.begins(*entry, begin))?).ok()
+    let begins = |entry: &*const c_char| begin.iter().any(|begin| readable.begins(*entry, begin));
+    readable.text(entries.find(begins)?).ok()
 }
 
 /// The libraries that a text `LD_PRELOAD=...` names.
