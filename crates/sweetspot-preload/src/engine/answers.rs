@@ -21,6 +21,7 @@ pub fn look_at(status: &Status) {
 }
 
 /// A file was opened for writing, or a descriptor was got by which one can be written.
+#[unsafe(link_section = ".text.startup")]
 pub fn opened(told: Option<&Ledger>, fd: i32, flags: i32) {
     if told.is_none() && passive() {
         return;

@@ -269,6 +269,7 @@ pub fn reading(fd: i32) {
 }
 
 #[cold]
+#[unsafe(link_section = ".text.startup")]
 fn others_first(fd: i32) {
     if ledger::may_wait_for_reader()
         && let Some(ledger) = told().filter(|ledger| others::any_waits(ledger))

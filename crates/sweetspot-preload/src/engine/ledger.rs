@@ -46,6 +46,7 @@ pub fn ledger() -> Option<&'static Ledger> {
 /// Who comes while another thread does so, or a handler while its own does, cannot wait for that, and must not go on
 /// without the ledger: both map it, and the first one that has it keeps it for both.
 #[cold]
+#[unsafe(link_section = ".text.startup")]
 fn map_first() {
     let Some(ledger) = shared::map() else {
         let _ = TRIED.compare_exchange(UNTRIED, HAS_TRIED, SeqCst, Relaxed);

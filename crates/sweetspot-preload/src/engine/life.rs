@@ -18,6 +18,7 @@ use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
+#[unsafe(link_section = ".text.startup")]
 pub fn opened(fd: i32, flags: i32) {
     began(fd, |fd| table::opened(fd, close_on_exec(flags)));
     if fd < 0 {

@@ -171,7 +171,7 @@ fn calls_that_pass_through_are_counted_before_and_after() {
         assert!(row.ends_with(&format!(": {why}")), "{summary}");
     };
     row("jumps.dat", "200", "accessed at random");
-    row("mapped.dat", "100", "mapped into memory");
+    row("mapped.dat", "100", "mapped into memory, or used asynchronously");
     // Also of what came from outside, about which nobody was asked yet.
     row("in.dat", "100", "before it had a buffer");
 }

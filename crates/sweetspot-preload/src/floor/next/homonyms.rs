@@ -56,6 +56,7 @@ fn is_own_library(object: &Object) -> bool {
 
 /// Whether a library, by the name of its file, is one of the program's own.
 #[inline(never)]
+#[unsafe(link_section = ".text.startup")]
 pub(super) fn is_own(file_name: &[u8]) -> bool {
     !OF_SYSTEM.split(|byte| *byte == b' ').any(|begin| file_name.starts_with(begin))
 }

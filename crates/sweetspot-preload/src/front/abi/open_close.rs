@@ -9,6 +9,7 @@ use crate::front::dispatch;
 
 macro_rules! opens {
     ($($name:ident)*) => {$(hook_in_two! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
         if false = concerns::any() || changes::cuts(flags) => {
             life::opened_alone(next(path, flags, mode), flags)
@@ -38,6 +39,7 @@ checked_opens! { __open_2 __open64_2 }
 
 macro_rules! openats {
     ($($name:ident)*) => {$(hook_in_two! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
         if false = concerns::any() || changes::cuts(flags) => {
             life::opened_alone(next(folder, path, flags, mode), flags)

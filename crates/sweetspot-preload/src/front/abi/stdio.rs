@@ -104,6 +104,7 @@ fn closed_by_exec(fd: c_int, mode: &[u8]) -> c_int {
 }
 
 /// Before a stream is opened by path.
+#[unsafe(link_section = ".text.startup")]
 fn opening(path: *const c_char, mode: *const c_char) -> Pass {
     if !path.is_null() && !mode.is_null() {
         dispatch::opening(libc::AT_FDCWD, path, flags_of(mode_of(mode)))
@@ -122,6 +123,7 @@ fn may_map(mode: &[u8]) -> bool {
 
 macro_rules! fopens {
     ($($name:ident)*) => {$(hook! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
             let pass = opening(path, mode);
             let stream = next(path, mode);

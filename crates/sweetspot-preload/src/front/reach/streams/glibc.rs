@@ -22,31 +22,34 @@ use crate::floor::errno::fail;
 use crate::floor::{careful, next, sys};
 use crate::front::dispatch::{self, Kind, Outcome};
 
-/// One of the five: its name in libc, its own address, and ours.
+/// One of the five: its name in libc, and its own address.
 struct Leaf {
     name: &'static CStr,
     original: AtomicUsize,
-    ours: fn() -> usize,
-}
-
-macro_rules! leaves {
-    ($($name:literal => $ours:ident,)*) => {
-        [$(Leaf {
-            name: $name,
-            original: AtomicUsize::new(0),
-            ours: || $ours as *const () as usize,
-        },)*]
-    };
 }
 
 /// In the order of the tables.
-static LEAVES: [Leaf; 5] = leaves! {
-    c"_IO_file_read" => read,
-    c"_IO_file_write" => write,
-    c"_IO_file_seek" => seek,
-    c"_IO_file_close" => close,
-    c"_IO_file_stat" => stat,
-};
+static LEAVES: [Leaf; 5] = [
+    Leaf::new(c"_IO_file_read"),
+    Leaf::new(c"_IO_file_write"),
+    Leaf::new(c"_IO_file_seek"),
+    Leaf::new(c"_IO_file_close"),
+    Leaf::new(c"_IO_file_stat"),
+];
+
+/// Ours, in the same order.
+#[inline(always)]
+fn ours() -> [usize; 5] {
+    [
+        read as *const (),
+        write as *const (),
+        seek as *const (),
+        close as *const (),
+        stat as *const (),
+    ]
+    .map(|function| function as usize)
+}
+
 const READ: usize = 0;
 const WRITE: usize = 1;
 const SEEK: usize = 2;
@@ -78,6 +81,10 @@ pub fn has_tables() -> bool {
 }
 
 impl Leaf {
+    const fn new(name: &'static CStr) -> Leaf {
+        Leaf { name, original: AtomicUsize::new(0) }
+    }
+
     /// Its own address; 0: there is none.
     fn original(&self) -> usize {
         match self.original.load(Relaxed) {
@@ -92,6 +99,7 @@ impl Leaf {
 }
 
 /// Puts our functions into all tables.
+#[unsafe(link_section = ".text.startup")]
 pub fn take_tables() -> Result<(), Why> {
     let found = next::find(c"_IO_file_jumps").ok_or(UNKNOWN)?;
     let relro = found.object.relro_of_libc().ok_or(UNKNOWN)?;
@@ -127,9 +135,9 @@ pub fn take_tables() -> Result<(), Why> {
         return Err(Why::StreamsLocked);
     }
     for five in tables.iter().take(count) {
-        for (word, (index, leaf)) in five.iter().zip(LEAVES.iter().enumerate()) {
+        for (index, (word, ours)) in five.iter().zip(ours()).enumerate() {
             if holds(word, index) {
-                word.store((leaf.ours)(), Relaxed);
+                word.store(ours, Relaxed);
             }
         }
     }

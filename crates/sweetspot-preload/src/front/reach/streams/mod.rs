@@ -31,6 +31,7 @@ use crate::front::dispatch::{self, Kind, Outcome};
 pub type Stream = *mut c_void;
 
 /// Puts our functions in the way of the calls of streams: what `engine::streams` asks for.
+#[unsafe(link_section = ".text.startup")]
 pub fn take() -> Result<(), Why> {
     match glibc::has_tables() {
         true => glibc::take_tables(),
