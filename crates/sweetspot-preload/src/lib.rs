@@ -14,8 +14,8 @@
 //!
 //! Small statics are placed in `.data`, next to each other: each page that is touched at the start
 //! costs every process under `run` one to three microseconds, and `.bss` spreads them between large tables.
-//! Functions that every process runs, or a forked child until its exec, stand in `.text.startup`, side by side,
-//! for the same reason.
+//! Functions that most processes run (to start, to open a file), or a forked child until its exec, stand in
+//! `.text.startup`, side by side, for the same reason.
 #![no_std]
 #![allow(unsafe_code)]
 // Without its C symbols nothing calls most of it.

@@ -3,8 +3,8 @@
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
 //! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what
 //! we need, AddressSanitizer refuses to start when it does not come first, valgrind is to find the faults of the
-//! program, at the calls that make them, and `ldd` the libraries of the program. Such a program gets an environment without us. Programs of other users (set-id) need no rule: their linker ignores us without a
-//! word.
+//! program, at the calls that make them, and `ldd` the libraries of the program. Such a program gets an environment
+//! without us. Programs of other users (set-id) need no rule: their linker ignores us without a word.
 //!
 //! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
 //! aside (`floor::aside`), without a descriptor that anybody could notice, and little is needed of the
