@@ -182,13 +182,7 @@ impl Threshold {
     }
 
     /// What is best from now on; `None`: the run was so short that it tells nothing.
-    #[inline(always)]
     fn ended(&self, run: Run) -> Option<u32> {
-        let tells = run.call_ns != 0 || run.calls >= self.fewest.load(Relaxed);
-        tells.then(|| self.learn(run)).flatten()
-    }
-
-    fn learn(&self, run: Run) -> Option<u32> {
         let changes = run.call_ns != 0 && self.note_call(run.call_ns);
         let fewest = self.fewest.load(Relaxed);
         if run.calls < fewest {

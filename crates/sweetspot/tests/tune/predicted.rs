@@ -68,18 +68,18 @@ fn a_prediction_that_misses_is_said() {
     let recording = place.record(&COPY);
     // Something else, which no buffer helps.
     let other = ["sh", "-c", "sleep 0.1; cat in.dat > out.dat"];
-    let output = place.tune_from(&recording, &["--json", "--budget=1s", "--sizes=4K..16K"], &other);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let notes = told["notes"].to_string();
-    assert_has(
-        &notes,
-        [
-            "a different command was recorded: dd if=in.dat",
-            "the prediction missed, so measuring decided: with ",
-            "was predicted",
-        ],
-    );
+    let notes = || {
+        let options = ["--json", "--budget=1s", "--sizes=4K..16K"];
+        let output = place.tune_from(&recording, &options, &other);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["notes"].to_string()
+    };
+    const MISSED: &str = "the prediction missed, so measuring decided: with ";
+    // Where others keep the machine busy, six runs may take longer than that.
+    let mut all = (0..3).map(|_| notes());
+    let notes = all.find(|notes| notes.contains(MISSED)).expect("it missed, in one of three");
+    assert_has(&notes, ["a different command was recorded: dd if=in.dat", "was predicted"]);
 }
 
 #[test]
