@@ -42,7 +42,7 @@ struct Check {
     name: String,
     /// In the short form, too.
     is_quick: bool,
-    /// Something must have been buffered, or the check shows nothing.
+    /// Something must be buffered in it, which is asked for at `auto`, or the check shows nothing.
     is_buffered: bool,
     kind: Kind,
 }
