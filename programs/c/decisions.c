@@ -13,6 +13,8 @@ enum { RECORD = 100, RECORDS = 3000, LARGE = 40000, WAITS_AT = 64, GUARD_US = 10
 enum { SHORT_READS = 20, LONG_READS = 300, SHORT_WRITES = 75 };
 
 static char record[RECORD], large[LARGE];
+/* volatile, so that no compiler knows that nothing can be there. */
+static void *volatile not_ours = (void *)8;
 static int in, out, writes;
 
 static int is(const char *way, const char *name) { return strcmp(way, name) == 0; }
@@ -113,6 +115,14 @@ static int one(const char *way, int n) {
         put();
         if (n % 100 == 99)
             wrote(writev(out, pieces, 2));
+    } else if (is(way, "vector-reads")) {
+        done(readv(in, pieces, 2));
+    } else if (is(way, "vector-reads-at")) {
+        done(preadv(in, pieces, 2, (off_t)n * 30));
+    } else if (is(way, "bad-address")) {
+        put();
+        if (n % 300 == 299 && write(out, not_ours, RECORD) >= 0)
+            errx(1, "bytes from nowhere were written");
     } else if (is(way, "releases")) {
         put();
         if (n % 50 == 49)

@@ -21,6 +21,10 @@ use crate::policy::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learning(pub u64);
 
+/// In place of the bytes that a read asks for: those of a vector, which is the program's to read while the file has
+/// no window. It is learned from what it was answered with.
+pub const LEN_UNKNOWN: u64 = u64::MAX;
+
 const IN_FLIGHT: u64 = 1 << 8;
 /// Set from 128 calls in flight on: then there is no short way.
 const MANY_IN_FLIGHT: u64 = 1 << 15;
@@ -92,7 +96,12 @@ impl Learning {
     /// A read of `len` bytes was answered with `done`.
     #[inline(always)]
     pub fn after_read(self, len: u64, done: u64) -> Self {
-        if is_small(len) && done == len { self.small_read() } else { self.large_read() }
+        if is_small(len) && done == len { self.small_read() } else { self.other_read(len, done) }
+    }
+
+    fn other_read(self, len: u64, done: u64) -> Self {
+        let is_small = len == LEN_UNKNOWN && done > 0 && is_small(done);
+        if is_small { self.small_read() } else { self.large_read() }
     }
 
     /// A write of `len` bytes was answered with `done`.

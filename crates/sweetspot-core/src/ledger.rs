@@ -243,6 +243,8 @@ pub const FLAG_OBSERVE: u32 = 8;
 pub const FLAG_PLACES: u32 = 16;
 /// `Header::flags`: and logs the calls that are followed closely (`crate::trace`).
 pub const FLAG_TRACE: u32 = 32;
+/// `Header::flags`: and follows every call closely, no sample of them.
+pub const FLAG_EXACT: u32 = 256;
 /// `Header::flags`: nothing of the program runs. The library tries itself on files of its own, stores
 /// its answer and ends the process.
 pub const FLAG_PROBE: u32 = 64;

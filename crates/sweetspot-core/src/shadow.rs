@@ -18,6 +18,7 @@
 mod answers;
 mod gaps;
 mod seen;
+mod state;
 mod terms;
 
 pub use terms::{Told, Transfer, Use, Wish, World, Would};
@@ -30,6 +31,7 @@ use crate::ledger::BUFFER_AUTO;
 use crate::threshold::Ended;
 use crate::why::Why;
 use crate::window::{self, Decision, Miss};
+use state::State;
 
 /// What a program takes between two calls, in nanoseconds: 10 in a loop in C, 170 in COBOL, 300 in
 /// Python.
@@ -44,16 +46,13 @@ pub struct Shadow {
     learning: Learning,
     /// What reads had earned when calls were last left out.
     score: u32,
-    /// Its position would be the engine's, and seeks answered; where its writes are appended: they wait.
-    on: bool,
-    /// It passes through for good.
-    passes_through: bool,
+    state: State,
     /// It was open before the program started, and is not known to be the process' alone: no window.
     outside: bool,
     /// The guard was asked whether it is.
     is_asked_after: bool,
-    /// Its writes would wait with append placement: the kernel's offset stays its position.
-    append_placed: bool,
+    /// Its writes go to the end of the file.
+    at_end: bool,
     handle: Handle,
     window: window::Pattern,
     append: append::Pattern,
@@ -102,11 +101,10 @@ impl Shadow {
     pub const NEW: Shadow = Shadow {
         learning: Learning(0),
         score: 0,
-        on: false,
-        passes_through: false,
+        state: State::Learning,
         outside: false,
         is_asked_after: false,
-        append_placed: false,
+        at_end: false,
         handle: Handle::None,
         window: window::Pattern::NEW,
         append: append::Pattern { bytes_max: 0, poor: 0 },
@@ -148,7 +146,7 @@ impl Shadow {
 
     /// Whether its writes wait with append placement.
     fn is_append_placed(&self) -> bool {
-        self.on && self.append_placed
+        self.state == State::AppendPlaced
     }
 
     fn move_on(&mut self, transfer: Transfer) {
@@ -167,18 +165,18 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) -> Wish {
         self.move_on(read);
-        if self.passes_through {
+        if self.state == State::PassThrough {
             world.before_read();
             world.acquire_point();
             return Wish::Nothing;
         }
         self.catch_up(world, &mut count);
-        if self.is_append_placed() || self.on && read.len == 0 {
+        if self.is_append_placed() || self.is_on() && read.len == 0 {
             // A file that is read again learns from its reads; of an empty read the kernel knows what to
             // say.
             self.quiesce(world, &mut count);
         }
-        if !self.on {
+        if !self.is_on() {
             return self.learn_read(read, world);
         }
         let mut wish = Wish::Nothing;
@@ -298,14 +296,16 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) -> Wish {
         self.move_on(write);
-        if self.passes_through {
+        if self.state == State::PassThrough {
             world.write_passes();
             return Wish::Nothing;
         }
-        if self.on && self.handle.gains_nothing(self.has_window) {
+        // Only the kernel knows where the end is.
+        let is_elsewhere = self.state == State::On && self.at_end;
+        if is_elsewhere || self.handle.gains_nothing(self.has_window) {
             self.quiesce(world, &mut count);
         }
-        if !self.on {
+        if !self.is_on() {
             return self.learn_write(write, world);
         }
         self.catch_up(world, &mut count);
@@ -321,7 +321,7 @@ impl Shadow {
             self.passed_writes += 1;
             return if asks && self.handle == Handle::None { Wish::Handle } else { Wish::Nothing };
         }
-        let follows = self.append_placed || write.at == self.pending_end();
+        let follows = self.is_append_placed() || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
             world.release_point();
             self.flush(&mut count);
@@ -370,15 +370,15 @@ impl Shadow {
         self.pending_at + self.pending_len
     }
 
-    fn turn_on(&mut self) {
-        if !self.on {
-            (self.on, self.has_window, self.window_len) = (true, false, 0);
+    fn turn_on(&mut self, state: State) {
+        if !self.is_on() {
+            (self.state, self.has_window, self.window_len) = (state, false, 0);
         }
     }
 
     fn begin_to_wait(&mut self) {
         self.handle = Handle::Held;
-        self.turn_on();
+        self.turn_on(if self.at_end { State::AppendPlaced } else { State::On });
         let had = self.append.bytes_max;
         let first = append_bytes_first(self.buffer, self.told.write, had);
         self.append.bytes_max = first.min(self.append_bytes_limit());
@@ -404,7 +404,7 @@ impl Shadow {
             world.release_point();
             return self.flush(&mut count);
         }
-        if self.on && is_plain {
+        if self.is_on() && is_plain {
             return count(Would::Seek, 1);
         }
         if !is_plain {
@@ -438,7 +438,7 @@ impl Shadow {
     }
 
     fn quiesce(&mut self, world: &mut World, count: &mut impl FnMut(Would, u64)) {
-        if !self.on {
+        if !self.is_on() {
             return;
         }
         self.catch_up(world, count);
@@ -447,14 +447,14 @@ impl Shadow {
             self.flush(count);
         }
         // It may have ended with that flush.
-        if self.on && !self.append_placed {
+        if self.state == State::On {
             count(Would::Quiesce, 1);
         }
         self.turn_off();
     }
 
     fn turn_off(&mut self) {
-        self.on = false;
+        self.state = State::Learning;
         self.has_window = false;
         (self.learning, self.score) = (self.learning.start_again(), 0);
         // What the last window was worth is remembered for the next one.

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, FLAG_TRACE, FOLDER, TEXT_BYTES_MAX, Text};
+use sweetspot_core::ledger::{
+    FLAG_EXACT, FLAG_OBSERVE, FLAG_PLACES, FLAG_TRACE, FOLDER, TEXT_BYTES_MAX, Text,
+};
 use sweetspot_core::observe::{
     self, IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, OUTSIDE_ALONE, OUTSIDE_SHARED,
     OUTSIDE_UNKNOWN, Observations, PROCESSES_MAX, RECORDS_MAX, Record, SIZES, Tally,
@@ -41,6 +43,8 @@ pub struct Wanted {
     pub places: bool,
     /// The calls that are followed closely, one by one.
     pub trace: bool,
+    /// All calls are followed closely, no sample of them.
+    pub exact: bool,
     /// State folders in which runs keep what calls cost, as far as `auto` will know it.
     pub costs: Vec<PathBuf>,
     /// Rules that `run` would follow.
@@ -64,7 +68,7 @@ impl Observation {
             return Err(Error::new(MAKE, folder, ErrorKind::FileSizeLimit, None));
         }
         let (path, file) = make_file(folder)?;
-        let Wanted { costs, places, trace, rules } = what;
+        let Wanted { costs, places, trace, exact, rules } = what;
         let settings =
             Settings { buffer: BufferSize::Off, guard: false, costs, rules, ..Settings::default() };
         let made = fill(&file, size, &settings, false).and_then(|ledger| {
@@ -72,7 +76,8 @@ impl Observation {
             sys::allocate(&file, OBSERVATIONS_AT, size - OBSERVATIONS_AT)?;
             let places = if places { FLAG_PLACES } else { 0 };
             let log = if trace { FLAG_TRACE } else { 0 };
-            ledger.header.flags.store(FLAG_OBSERVE | places | log, Relaxed);
+            let exact = if exact { FLAG_EXACT } else { 0 };
+            ledger.header.flags.store(FLAG_OBSERVE | places | log | exact, Relaxed);
             Ok((Mapped::new(&file)?, trace.then(|| Mapped::new(&file)).transpose()?))
         });
         match made {

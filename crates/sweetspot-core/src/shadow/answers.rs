@@ -1,6 +1,6 @@
 //! What a shadow is answered: what the kernel, the guard or the ledger would have said to the engine.
 
-use super::{Shadow, Told, World, Would};
+use super::{Shadow, State, Told, World, Would};
 use crate::append::Handle;
 use crate::policy::WINDOW_BYTES_MIN;
 use crate::why::Why;
@@ -19,7 +19,7 @@ impl Shadow {
         if left < WINDOW_BYTES_MIN / 2 || self.outside && !self.is_known_alone(left) {
             self.learning = self.learning.back_off();
         } else {
-            self.turn_on();
+            self.turn_on(State::On);
         }
     }
 
@@ -48,13 +48,13 @@ impl Shadow {
 
     /// The same for a file with append placement: it is open for appending, or came from outside.
     pub fn ask_for_handle_to_append(&mut self, size: u64) {
-        self.append_placed = true;
+        self.at_end = true;
         self.ask_for_handle(size);
     }
 
     /// While nothing waits, it was set whether its writes are appended.
     pub fn place(&mut self, appends: bool) {
-        self.append_placed = appends || self.outside;
+        self.at_end = appends || self.outside;
     }
 
     /// Writes never wait, for this reason.
@@ -69,7 +69,7 @@ impl Shadow {
     /// Calls on the file pass through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.quiesce(world, &mut count);
-        self.passes_through = true;
+        self.state = State::PassThrough;
         self.why |= why.bit();
     }
 }

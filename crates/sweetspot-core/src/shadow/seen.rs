@@ -1,6 +1,6 @@
 //! What others see of a shadow.
 
-use super::{Shadow, Use, World};
+use super::{Shadow, State, Use, World};
 use crate::threshold::{Ended, Run};
 
 impl Shadow {
@@ -11,7 +11,7 @@ impl Shadow {
 
     /// Whether it passes through for good.
     pub fn passes_through(&self) -> bool {
-        self.passes_through
+        self.state == State::PassThrough
     }
 
     /// The reasons for which calls passed through, as bits of [`crate::why::Why`].
@@ -21,7 +21,7 @@ impl Shadow {
 
     /// Whether it would have a buffer now: most calls then concern nobody else.
     pub fn is_on(&self) -> bool {
-        self.on
+        matches!(self.state, State::On | State::AppendPlaced)
     }
 
     /// Another description has written to the file: its window is found to be old when it is asked.
@@ -47,6 +47,6 @@ impl Shadow {
     /// What it has of its file now.
     pub fn has(&self, world: &World) -> Use {
         let is_pending = self.pending_len > 0 && self.releases == world.releases;
-        Use { window: self.on && self.has_window, pending: is_pending }
+        Use { window: self.is_on() && self.has_window, pending: is_pending }
     }
 }

@@ -22,28 +22,39 @@ pub(super) fn is_append_due(file: &OpenFile, len: u64, way: Way) -> bool {
     is_small && file.attachment.waits() && way.tick() && entries::guarded()
 }
 
-/// Lets a write wait in the ledger; false: something has to be done first.
-pub(super) fn append(append: Append, way: Way) -> bool {
+/// Why a write did not begin to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Something has to be done first, or came in between.
+    NotReady,
+    /// The program's bytes cannot be read: the kernel knows what to say.
+    BadAddress,
+}
+
+/// Lets a write wait in the ledger.
+pub(super) fn append(append: Append, way: Way) -> Result<(), Refused> {
     let file = append.file;
     if !is_append_due(file, append.len, way) || !file.enter_append() {
-        return false;
+        return Err(Refused::NotReady);
     }
     let note_order = |entry: &Entry| note_order(file, entry);
-    let committed = if append.take_place() { append.commit(way, note_order) } else { None };
-    if let Some(committed) = &committed
+    let is_in_place = append.take_place();
+    let committed =
+        if is_in_place { append.commit(way, note_order) } else { Err(Refused::NotReady) };
+    if let Ok(committed) = &committed
         && file.window_len.load(Relaxed) != 0
     {
         write_through(file, committed, append.len);
     }
     let threads = file.leave_append();
-    if committed.is_some() {
+    if committed.is_ok() {
         file.count_call(threads, Counter::Appends, Counter::AppendBytes, append.len);
         if file.window_len.load(Relaxed) == 0 {
             // The next one may follow at once.
             lane::open(append.word);
         }
     }
-    committed.is_some()
+    committed.map(|_| ())
 }
 
 /// A write that is to wait behind what waits already. The file's lock is held by it, and signals are not
@@ -79,23 +90,29 @@ impl Append {
     }
 
     /// Copies the bytes behind what waits, and makes them part of it: where they stand.
-    /// `before_it` is called when they are copied. `None`: nothing has happened.
+    /// `before_it` is called when they are copied. Where it is refused, nothing has happened.
     ///
     /// Whatever comes in between (a handler that flushes, a thread that takes the lock over, the
     /// guard) changes the entry's word, which is read before anything that it could change.
     #[inline(always)]
-    pub(super) fn commit(&self, way: Way, before_it: impl Fn(&Entry)) -> Option<Committed> {
+    pub(super) fn commit(
+        &self,
+        way: Way,
+        before_it: impl Fn(&Entry),
+    ) -> Result<Committed, Refused> {
         let file = self.file;
         if !table::means(self.fd, self.word) {
-            return None;
+            return Err(Refused::NotReady);
         }
         let write_buffer = file.attachment.write_buffer();
-        let (Some(entry), true) = (file.entry(), write_buffer != 0) else { return None };
+        let (Some(entry), true) = (file.entry(), write_buffer != 0) else {
+            return Err(Refused::NotReady);
+        };
         let before = entry.word.load(Relaxed);
         let pending = length_unless_owned(before);
         let fits = pending + self.len <= file.append_bytes_max.load(Relaxed);
         if !fits || !file.dirty.is_in() {
-            return None;
+            return Err(Refused::NotReady);
         }
         let end = entry.base.load(Relaxed).wrapping_add(pending);
         let is_at_end =
@@ -104,13 +121,17 @@ impl Append {
         let copy = || unsafe {
             way.fetch((write_buffer + pending) as *mut u8, self.buffer, self.len as usize)
         };
-        if !is_at_end || copy() {
-            return None;
+        if !is_at_end {
+            return Err(Refused::NotReady);
+        }
+        if copy() {
+            return Err(Refused::BadAddress);
         }
         before_it(entry);
         // From here the write has happened.
         let has_happened = pending::Word::swap(&entry.word, before, before + self.len);
-        has_happened.then_some(Committed { at: end, bytes: write_buffer + pending })
+        let committed = Committed { at: end, bytes: write_buffer + pending };
+        has_happened.then_some(committed).ok_or(Refused::NotReady)
     }
 }
 

@@ -12,7 +12,8 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    Devices, FLAG_OBSERVE, FLAG_PLACES, FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger,
+    Devices, FLAG_EXACT, FLAG_OBSERVE, FLAG_PLACES, FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header,
+    Ledger,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::trace::{TRACE_AT, Trace};
@@ -270,6 +271,11 @@ pub fn probed() -> Option<&'static Header> {
 /// Whether places are to be noted, too.
 pub fn wants_places() -> bool {
     mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_PLACES != 0)
+}
+
+/// Whether every call is to be followed.
+pub fn is_exact() -> bool {
+    mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_EXACT != 0)
 }
 
 /// Maps the counters of `profile`.

@@ -27,6 +27,11 @@ impl Meaning {
     pub fn syncs(&self) -> bool {
         self.news == News::Both
     }
+
+    /// Whether loads there will be acquire points that no call shows.
+    pub fn acquires(&self) -> bool {
+        self.news == News::Incoming
+    }
 }
 
 /// Asks that, and keeps in mind what only a later fork or protection makes matter.

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::append::is_small;
-use sweetspot_core::learning::{Learning, Near};
+use sweetspot_core::learning::{LEN_UNKNOWN, Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
@@ -149,6 +149,7 @@ impl Pass {
             return noted;
         }
         match self.kind {
+            Kind::Read | Kind::ReadAt if self.len == LEN_UNKNOWN => Some(Why::RandomAccess),
             _ if !is_small(self.len) => Some(Why::LargeTransfers),
             Kind::Read | Kind::ReadAt => Some(Why::RandomAccess),
             // It is only waiting for the guard.

@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::append::is_small;
 use sweetspot_core::auto::usual_bytes;
-use sweetspot_core::learning::{Learning, Near};
+use sweetspot_core::learning::{LEN_UNKNOWN, Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
@@ -188,6 +188,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
+    let asked = if let Target::Vector(..) = target { LEN_UNKNOWN } else { len as u64 };
     let mut turn = 0;
     while let Some(word) = table::word(fd) {
         let word = word.load(Relaxed);
@@ -218,7 +219,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             if let Some(errno) = life::failing_descriptor(fd) {
                 return Outcome::Done(fail(errno));
             }
-            match enter(fd, kind, len as u64) {
+            match enter(fd, kind, asked) {
                 Some(pass) => return Outcome::PassThrough(pass),
                 None => continue,
             }

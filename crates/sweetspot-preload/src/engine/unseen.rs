@@ -42,13 +42,18 @@ pub fn may_acquire() -> bool {
     MAY_ACQUIRE.load(SeqCst)
 }
 
+/// Notes that; whether it is new.
+pub fn will_acquire() -> bool {
+    !MAY_ACQUIRE.swap(true, SeqCst)
+}
+
 /// Another process may write to memory that this one reads: a load there is an acquire point that is
 /// not seen. Reads pass through for good.
 pub fn acquires() {
     if passive() {
         return spawns::leave_behind();
     }
-    if MAY_ACQUIRE.swap(true, SeqCst) {
+    if !will_acquire() {
         return;
     }
     for fd in table::all() {

@@ -15,7 +15,7 @@ use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
 use super::append::{
-    Append, LAST_WRITTEN, append, cut_window, is_append_due, put_into_window, stamp_order,
+    Append, LAST_WRITTEN, Refused, append, cut_window, is_append_due, put_into_window, stamp_order,
 };
 use super::attach::{ask, attach, enlarge, wants_more};
 use super::dirty::{flush_all, take_out};
@@ -80,7 +80,7 @@ pub fn waits(word: u64, fd: i32, buffer: *const u8, len: usize) -> Option<isize>
         return None;
     }
     let append = Append { file, word, fd, buffer, len: len as u64 };
-    if file.window_len.load(Relaxed) != 0 || append.commit(Way::Short, |_| {}).is_none() {
+    if file.window_len.load(Relaxed) != 0 || append.commit(Way::Short, |_| {}).is_err() {
         file.leave_append();
         return None;
     }
@@ -140,7 +140,7 @@ pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
         if is_simple && let Some(pass) = enter_given_up(file, fd, len as u64) {
             return Outcome::PassThrough(pass);
         }
-        if append(Append { file, word, fd, buffer, len: len as u64 }, Way::Short) {
+        if append(Append { file, word, fd, buffer, len: len as u64 }, Way::Short).is_ok() {
             return Outcome::Done(len as isize);
         }
     }
@@ -235,8 +235,9 @@ fn write_buffered(
             if file.is_append_placed() || !file.appends() =>
         {
             match append(Append { file, word, fd, buffer, len: len as u64 }, Way::Careful) {
-                true => Some(Outcome::Done(len as isize)),
-                false => write_prepared(file, fd, buffer, len),
+                Ok(()) => Some(Outcome::Done(len as isize)),
+                Err(Refused::NotReady) => write_prepared(file, fd, buffer, len),
+                Err(Refused::BadAddress) => write_on(file, fd, buffer, len),
             }
         }
         _ if file.is_append_placed() => Some(pass_through(Pass { kind, fd, len: len_of(source) })),
@@ -267,10 +268,7 @@ fn write_prepared(
         Prepared::Enlarge => enlarge(file, fd),
         Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
         Prepared::PassThrough if gains_nothing(file) => quiesce::quiesce(fd, quiesce::Next::Learn),
-        Prepared::PassThrough if file.is_append_placed() => {
-            return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
-        }
-        Prepared::PassThrough => return write_on(file, fd, buffer, len).map(Outcome::Done),
+        Prepared::PassThrough => return write_on(file, fd, buffer, len),
     }
     None
 }
@@ -443,8 +441,12 @@ fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
     Prepared::Shared
 }
 
-/// Writes at the position that is ours; `None` when it is ours no longer.
-fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
+/// A write that does not wait, after all that does: at the end, or at the position that is ours; `None` when it is ours
+/// no longer.
+fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<Outcome> {
+    if file.is_append_placed() {
+        return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
+    }
     release_point();
     changes::writing(fd, false);
     let _signals = SignalsBlocked::new();
@@ -492,5 +494,5 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
     if !is_known {
         file.leave_offset(fd);
     }
-    Some(if answer < 0 { fail(-answer as i32) } else { answer })
+    Some(Outcome::Done(if answer < 0 { fail(-answer as i32) } else { answer }))
 }

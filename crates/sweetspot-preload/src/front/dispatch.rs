@@ -14,13 +14,13 @@ use sweetspot_core::why::Why;
 
 use crate::engine::{
     self, Pass, changes, children, concerns, dirty, embed, ending, life, mapping, own_files, pass,
-    sharing, space, spawns, table, unseen,
+    read, sharing, space, spawns, table, unseen, write,
 };
 use crate::floor::aside;
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
-use crate::observer::{self, ANY, Sharing, Watch};
+use crate::observer::{self, LEN_UNKNOWN, Sharing, Watch};
 pub use crate::observer::{Kind, is_on as is_observed, ways};
 
 /// What became of a call.
@@ -73,20 +73,19 @@ fn follow(
 /// `read`.
 #[inline(always)]
 pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
-    match table::open_word(fd).and_then(|word| engine::read::hit(word, fd, buffer, len)) {
+    match table::open_word(fd).and_then(|word| read::hit(word, fd, buffer, len)) {
         Some(done) => Outcome::Done(done),
-        None => follow(Kind::Read, fd, len as u64, None, || engine::read::not_hit(fd, buffer, len)),
+        None => follow(Kind::Read, fd, len as u64, None, || read::not_hit(fd, buffer, len)),
     }
 }
 
 /// `pread`.
 #[inline(always)]
 pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
-    match table::open_word(fd).and_then(|word| engine::read::hit_at(word, fd, buffer, len, offset))
-    {
+    match table::open_word(fd).and_then(|word| read::hit_at(word, fd, buffer, len, offset)) {
         Some(done) => Outcome::Done(done),
         None => follow(Kind::Read, fd, len as u64, Some(offset), || {
-            engine::read::not_hit_at(fd, buffer, len, offset)
+            read::not_hit_at(fd, buffer, len, offset)
         }),
     }
 }
@@ -98,33 +97,31 @@ pub fn read_vector(
     count: i32,
     offset: Option<i64>,
 ) -> Outcome {
-    follow(Kind::Read, fd, ANY, offset, || engine::read::read_vector(fd, vector, count, offset))
+    follow(Kind::Read, fd, LEN_UNKNOWN, offset, || read::read_vector(fd, vector, count, offset))
 }
 
 /// `write`.
 #[inline(always)]
 pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
-    match table::open_word(fd).and_then(|word| engine::write::waits(word, fd, buffer, len)) {
+    match table::open_word(fd).and_then(|word| write::waits(word, fd, buffer, len)) {
         Some(done) => Outcome::Done(done),
-        None => follow(Kind::Write, fd, len as u64, None, || {
-            engine::write::not_waiting(fd, buffer, len)
-        }),
+        None => follow(Kind::Write, fd, len as u64, None, || write::not_waiting(fd, buffer, len)),
     }
 }
 
 /// `pwrite`.
 pub fn write_at(fd: i32, buffer: *const u8, len: usize, offset: i64) -> Outcome {
-    follow(Kind::Write, fd, len as u64, Some(offset), || engine::write::write_at(fd, buffer, len))
+    follow(Kind::Write, fd, len as u64, Some(offset), || write::write_at(fd, buffer, len))
 }
 
 /// `writev`.
 pub fn write_vector(fd: i32) -> Outcome {
-    follow(Kind::Write, fd, ANY, None, || engine::write::write_vector(fd))
+    follow(Kind::Write, fd, LEN_UNKNOWN, None, || write::write_vector(fd))
 }
 
 /// `pwritev`.
 pub fn write_vector_at(fd: i32, offset: i64) -> Outcome {
-    follow(Kind::Write, fd, ANY, Some(offset), || engine::write::write_vector_at(fd))
+    follow(Kind::Write, fd, LEN_UNKNOWN, Some(offset), || write::write_vector_at(fd))
 }
 
 /// `lseek`.
@@ -394,6 +391,8 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
     }
     if meaning.syncs() {
         syncs();
+    } else if meaning.acquires() {
+        observer::acquires_unseen();
     }
     None
 }

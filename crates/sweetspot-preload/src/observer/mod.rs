@@ -36,10 +36,11 @@ use sweetspot_core::why::Why;
 use files::{BESIDE, FILES, know};
 pub use files::{moved, opened_at};
 use state::{CLOSE_ON_EXEC, Counts, FOLDED, SEEN, Seen, State};
-pub use watch::{ANY, Watch, call, libc_call};
+pub use sweetspot_core::learning::LEN_UNKNOWN;
+pub use watch::{Watch, call, libc_call};
 
 use crate::engine::thresholds;
-use crate::engine::{inodes, ledger, process, rules};
+use crate::engine::{inodes, ledger, process, rules, unseen};
 use crate::floor::{atomic, environment, proc, sys};
 
 /// Descriptors that are told apart; calls on higher ones are only in the kernel's own counters.
@@ -341,6 +342,21 @@ pub fn mapped(fd: i32, status: &sys::Status) {
             && let Some(counts) = Counts::of(seen, other)
         {
             quiesce(seen, &counts, Some(Why::Mapped));
+        }
+    });
+}
+
+/// Others may write to memory that this process reads: no file but one that nobody else looks at would have a window
+/// from now on.
+pub fn acquires_unseen() {
+    if !is_on() || !unseen::will_acquire() {
+        return;
+    }
+    each(|seen, fd| {
+        if !rules::is_unobserved(fd)
+            && let Some(counts) = Counts::of(seen, fd)
+        {
+            quiesce(seen, &counts, None);
         }
     });
 }

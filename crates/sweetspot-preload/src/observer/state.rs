@@ -10,6 +10,7 @@ use sweetspot_core::shadow::{Shadow, World, Would};
 use sweetspot_core::why::Why;
 
 use super::{DESCRIPTORS_MAX, random, thinning};
+use crate::engine::ledger;
 use crate::floor::atomic;
 
 /// What is known of a descriptor. All that a call of the common kind touches lies in one cache line.
@@ -131,6 +132,9 @@ impl State {
             return;
         }
         self.left = BURST_CALLS;
+        if ledger::is_exact() {
+            return;
+        }
         let steps = (self.bursts / BURSTS_ALIKE).min(WEIGHT_MAX.ilog2());
         self.weight = (WEIGHT_MIN << steps).min(WEIGHT_MAX) * thinning();
         self.bursts = self.bursts.saturating_add(1);

@@ -4,6 +4,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::cost::Cost;
+use sweetspot_core::learning::LEN_UNKNOWN;
 use sweetspot_core::ledger::{BUFFER_OFF, Way};
 use sweetspot_core::observe::{
     IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, OUTSIDE_SHARED, OUTSIDE_UNKNOWN, Tally, WAIT_NS,
@@ -23,6 +24,7 @@ use super::{
     ACQUIRES, PID, RELEASES, TICKS, beside, clock_ns, count_point, is_on, log, observations,
     places, world_now,
 };
+use crate::engine::eligible::{Refusal, may_have_window, may_wait};
 use crate::engine::{inodes, ledger, rules, thresholds};
 use crate::floor::{clock, sys};
 
@@ -31,7 +33,7 @@ pub struct Watch {
     pub(super) kind: Kind,
     pub(super) by_stdio: bool,
     pub(super) fd: i32,
-    /// Bytes that were asked for; [`ANY`]: not known. Of a seek: whence.
+    /// Bytes that were asked for; [`LEN_UNKNOWN`]: not known. Of a seek: whence.
     pub(super) len: u64,
     /// Where; -1: at the position.
     pub(super) at: i64,
@@ -40,9 +42,6 @@ pub struct Watch {
     /// Where in the program it returns to; 0: not known.
     pub(super) returns_to: u64,
 }
-
-/// A length that is not known before the call.
-pub const ANY: u64 = u64::MAX;
 
 /// A call begins that is to be watched; `None`: this process is not observed.
 #[inline(always)]
@@ -214,7 +213,7 @@ impl Watch {
         let nowhere = self.kind == Kind::Seek && answer >= 0 && answer as u64 == state.position;
         let done = answer.max(0) as u64;
         let at = self.move_on(state, counts, answer);
-        let len = if self.len == ANY { done } else { self.len };
+        let len = if self.len == LEN_UNKNOWN { done } else { self.len };
         let transfer = Transfer { at, len, done, is_positioned: self.at >= 0 };
         // What a seek found, or left as it was.
         let position = state.position;
@@ -276,7 +275,7 @@ impl Watch {
         let plain = self.len == libc::SEEK_SET as u64 || self.len == libc::SEEK_CUR as u64;
         match self.kind {
             Kind::Read => false,
-            Kind::Write => self.len == ANY || self.at >= 0,
+            Kind::Write => self.len == LEN_UNKNOWN || self.at >= 0,
             Kind::Seek => !plain || answer < 0,
         }
     }
@@ -337,11 +336,10 @@ impl Watch {
         status: &sys::Status,
         buffer: u32,
     ) -> Option<Why> {
-        let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
         let made_up = || sys::file_system(self.fd).is_none_or(|of| of.is_made_up());
         let is_fuse = || sys::file_system(self.fd).is_some_and(|of| of.is_fuse());
         let is_direct = || is_fuse() && sys::is_direct_by_server(self.fd) == Some(true);
-        if flags & special != 0 || is_direct() {
+        if !may_wait(flags) || is_direct() {
             Some(Why::OpenFlags)
         } else if !status.regular || made_up() {
             Some(Why::NotRegular)
@@ -351,6 +349,10 @@ impl Watch {
             Some(Why::Mapped)
         } else if wish == Wish::Window && state.shadow.is_from_outside() && self.is_shared(flags) {
             Some(Why::FromOutside)
+        } else if wish == Wish::Window
+            && let Err(Refusal::Final(why)) = may_have_window(self.fd)
+        {
+            Some(why)
         } else {
             None
         }

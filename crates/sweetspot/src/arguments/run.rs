@@ -129,6 +129,11 @@ pub struct Profile {
     #[arg(long)]
     pub r#where: bool,
 
+    /// Follow every call of every file. Otherwise a file's first 4,096 calls are followed, and a sample
+    /// of the rest
+    #[arg(long, conflicts_with = "record")]
+    pub exact: bool,
+
     /// Compare two profiles that --json wrote
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "json", "output", "record"])]
     pub compare: Option<Vec<PathBuf>>,

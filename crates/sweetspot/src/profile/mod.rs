@@ -85,7 +85,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
 
     let rules = rules.iter().map(in_ledger).collect();
     let (places, trace) = (arguments.r#where, record.is_some());
-    let wanted = Wanted { places, trace, costs: home::costs(), rules };
+    let wanted = Wanted { places, trace, exact: arguments.exact, costs: home::costs(), rules };
     let observation = Observation::create(wanted).map_err(|error| {
         let needed = if record.is_some() { 36 << 20 } else { 12 << 20 };
         let next = format!("profile needs some {} in /dev/shm", numbers::bytes(needed));

@@ -1,10 +1,12 @@
 //! What `profile` says of a program's calls is what `run` makes of them: of programs in the table, file by
-//! file, with `auto`. Left out are those whose calls depend on time, on which of their processes comes first, or
+//! file. Left out are those whose calls depend on time, on which of their processes comes first, or
 //! on whether they are buffered (`not_predicted`).
 //!
-//! `auto` measures, so the two differ by what a buffer's size does; and calls are counted that `profile`
-//! has only sampled. What takes no part: the guard answers at once, as `profile` assumes, the files are
-//! older than a window may be, and no earlier run has told what calls cost.
+//! Two programs of three have buffers of one size, and each of their calls is followed: what differs is the moment at
+//! which the guard answers, and what that leads to. The third is profiled as users do it: `auto` measures, so the two
+//! differ by what a buffer's size does, and of many calls `profile` follows a sample. What takes no part: the guard
+//! answers at once, as `profile` assumes, the files are older than a window may be, and no earlier run has told what
+//! calls cost.
 
 use crate::harness::{self, Long, Place};
 use crate::table::{Case, cases};
@@ -19,10 +21,19 @@ use sweetspot_report::profile::data::Profile;
 
 /// Files with fewer calls are no matter.
 const CALLS_MIN: u64 = 500;
-/// By how much the two may differ: a share of a file's calls, in per cent, and so many calls. A burst of
-/// calls that are followed stands for up to a quarter of all calls so far, so a prediction is a sample.
-const PARTS_MAX: u64 = 10;
-const CALLS_MAX: u64 = 100;
+
+/// How a program is profiled and run, and by how much the two may differ: a share of a file's calls, in per cent, and
+/// so many calls.
+struct Manner {
+    size: &'static str,
+    options: &'static str,
+    parts_max: u64,
+    calls_max: u64,
+}
+
+const EXACT: Manner = Manner { size: "64K", options: "--exact", parts_max: 5, calls_max: 40 };
+/// A burst of calls that are followed stands for up to a quarter of all calls so far.
+const SAMPLED: Manner = Manner { size: "auto", options: "", parts_max: 10, calls_max: 100 };
 /// As often is looked for what is to be said, every 50 ms.
 const WAITS_MAX: u32 = 200;
 /// A program that is disturbed gets another chance.
@@ -53,15 +64,16 @@ fn as_many_calls_are_left_as_predicted() {
     let is_now =
         |case: &Case| harness::is_wanted(case.name) && (!case.long || harness::long() == Long::All);
     let programs = cases().filter(|case| case.not_predicted.is_empty() && is_now(case));
-    let programs: Vec<_> = programs.collect();
-    crate::at_once(6, &programs, |case| {
+    let manners = [&EXACT, &EXACT, &SAMPLED].into_iter().cycle();
+    let programs: Vec<_> = programs.zip(manners).collect();
+    crate::at_once(6, &programs, |(case, manner)| {
         let (name, start) = (case.name, Instant::now());
         let mut wrong_here = Vec::new();
         if let Some(missing) = harness::missing(case) {
             harness::skipped(&format!("predicting calls of {name}: {missing}"), &mut wrong_here);
         } else {
             for _ in 0..TRIES_MAX {
-                wrong_here = compared(case);
+                wrong_here = compared(case, manner);
                 if wrong_here.is_empty() {
                     break;
                 }
@@ -75,7 +87,7 @@ fn as_many_calls_are_left_as_predicted() {
 }
 
 /// Files of a program of which more or fewer calls are left than predicted.
-fn compared(case: &'static Case) -> Vec<String> {
+fn compared(case: &'static Case, manner: &Manner) -> Vec<String> {
     let command: &'static str = format!("sleep {OLD_ENOUGH}; {}", case.command).leak();
     let case = Case { group: "predicted", command, ..*case };
     let place = Place::new(&case).expect("prepared");
@@ -84,9 +96,11 @@ fn compared(case: &'static Case) -> Vec<String> {
     [&profiles, &runs].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
     // Each program of a row has a file of its own, and nothing is known of what calls cost: a busy machine may have
     // told that just before.
-    let untold = format!("env XDG_STATE_HOME={}/$$.state", said.path().display());
+    let &Manner { size, options, parts_max, calls_max } = manner;
+    let untold =
+        format!("env XDG_STATE_HOME={}/$$.state IO_BUFFER_SIZE={size}", said.path().display());
     let profile = format!(
-        "{untold} GIVE_NO_TIME=1 {SWEETSPOT} profile --output {0}/$$.txt --json {0}/$$.json",
+        "{untold} GIVE_NO_TIME=1 {SWEETSPOT} profile {options} --output {0}/$$.txt --json {0}/$$.json",
         profiles.display(),
     );
     let run = format!("{untold} {SWEETSPOT} run --summary={}/", runs.display());
@@ -105,7 +119,7 @@ fn compared(case: &'static Case) -> Vec<String> {
     let differs = busy.filter_map(|(path, made)| {
         let expected = predicted.get(path).copied().unwrap_or_default();
         let is_near =
-            made.saved().abs_diff(expected.saved()) <= made.calls * PARTS_MAX / 100 + CALLS_MAX;
+            made.saved().abs_diff(expected.saved()) <= made.calls * parts_max / 100 + calls_max;
         (!is_near).then(|| {
             format!(
                 "{}: {path}: {} of {} predicted, {} of {} made",

@@ -50,6 +50,7 @@ const FAULTS: &str = "it blocks, ignores or provokes the signals of bad addresse
 const APART: &str = "`profile` looks at each process by itself";
 const UNSEEN: &str = "its files are shared or watched in ways that `profile` does not follow";
 const ANSWERED: &str = "another library answers its calls";
+const FORKED: &str = "`run` counts no more of what a fork has shared";
 
 /// A row says only what is special.
 pub const DEFAULT: Case = Case {

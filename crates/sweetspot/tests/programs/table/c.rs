@@ -1,7 +1,8 @@
 //! C programs: plain calls, and random programs of calls.
 
 use super::{
-    ANSWERED, APART, Case, DEFAULT, FAULTS, FEW_CALLS, HANDLERS, LINES, LOOKS, TIMING, UNSEEN,
+    ANSWERED, APART, Case, DEFAULT, FAULTS, FEW_CALLS, FORKED, HANDLERS, LINES, LOOKS, TIMING,
+    UNSEEN,
 };
 use crate::build::Build;
 use crate::build::Build::{C, CLibrary, CLinked, CWith};
@@ -179,6 +180,7 @@ pub const FUZZ: &[Case] = &[
         name: "handed",
         build: &[C("fuzz_calls")],
         command: "for seed in 71 72 73 74 75 103; do $RUN $BIN/c/fuzz_calls $seed 300 handed; done",
+        not_predicted: UNSEEN,
         ..DEFAULT
     },
     Case {
@@ -404,6 +406,7 @@ pub const SHARING: &[Case] = &[
                   $RUN sh -c '{ $BIN/c/outside '$mode' kill; echo $?; } >> '$mode'.more 2>&1 3> '$mode'.said'; \
                   done",
         finished_late: true,
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -758,6 +761,7 @@ pub const SHARING: &[Case] = &[
         name: "the child of a vfork is killed before it is another program",
         build: &[C("vfork_killed")],
         command: "$RUN $BIN/c/vfork_killed",
+        not_predicted: TIMING,
         ..DEFAULT
     },
     Case {
@@ -1605,6 +1609,7 @@ pub const SHARING: &[Case] = &[
                   { $RUN $BIN/c/outside $mode 3> $mode.said; echo after; } > $mode 2>&1; done; \
                   $RUN awk '{ print > \"awk.\" NR % 3 }' in.txt; $RUN sort -r in.txt > sorted; \
                   $RUN perl -ne 'print' in.txt > perl.out",
+        not_predicted: FORKED,
         ..DEFAULT
     },
     Case {

@@ -1,6 +1,6 @@
 //! Programs in other languages, each with the library that its language brings.
 
-use super::{Case, DEFAULT, FEW_CALLS, LINES};
+use super::{Case, DEFAULT, FEW_CALLS, FORKED, LINES};
 use crate::build::Build::{Cobol, Cxx, Fortran, Java, Rust};
 
 pub const LANGUAGES: &[Case] = &[
@@ -172,7 +172,7 @@ pub const LANGUAGES: &[Case] = &[
         prepare: LINES,
         command: "$RUN python3 $SRC/python/processes.py",
         ends: "exit 4",
-        not_predicted: "`run` counts no more of what a fork has shared",
+        not_predicted: FORKED,
         ..DEFAULT
     },
     Case {
