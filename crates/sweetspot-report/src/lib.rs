@@ -4,6 +4,8 @@
 //! numbers   counts, sizes, times, ratios in words
 //! shown     names that others chose
 //! shell     words as a shell reads them
+//! failure   what went wrong, what to do next, and the exit status
+//! print     an answer on standard output
 //! origin    which of many runs it was
 //! reach     why a program cannot be reached
 //! summary   of a run, as data, as text, and as read again; of many runs as one
@@ -21,11 +23,13 @@ pub mod bench;
 pub mod chart;
 pub mod content;
 pub mod data;
+pub mod failure;
 pub mod figures;
 pub mod numbers;
 pub mod origin;
 pub mod page;
 mod parts;
+pub mod print;
 pub mod profile;
 pub mod published;
 pub mod reach;

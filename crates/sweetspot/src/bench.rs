@@ -17,9 +17,8 @@ mod session;
 pub mod stored;
 
 use crate::arguments::Bench;
-use crate::failure::{Failure, say};
 use crate::interrupts::Interrupts;
-use crate::print::print;
+use crate::say::say;
 use data::{Inventory, Proof};
 use indicatif::{ProgressBar, ProgressStyle};
 use place::Workspace;
@@ -27,6 +26,8 @@ use reboot::Queue;
 use session::{BenchSession, Prepared, Until};
 use sweetspot_lab::plan::{Plan, Stop};
 use sweetspot_report::bench::{BenchReport, Stopped};
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 use sweetspot_report::shown::lines;
 
 pub use cell::measure;

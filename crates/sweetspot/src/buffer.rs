@@ -5,11 +5,11 @@
 //! a text that is no size.
 
 use crate::environment::{Environment, value};
-use crate::failure::Failure;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use sweetspot_core::environment::BUFFER;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
 

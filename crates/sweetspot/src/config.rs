@@ -10,7 +10,6 @@
 //! for). A file that is named may be anything: `--config <(...)` is a pipe.
 
 use crate::buffer;
-use crate::failure::Failure;
 use crate::home;
 use crate::named;
 use serde::Deserialize;
@@ -25,6 +24,7 @@ use sweetspot_core::environment::RULES;
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{RULES_MAX, TEXT_BYTES_MAX};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use toml::Spanned;

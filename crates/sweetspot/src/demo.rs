@@ -11,8 +11,6 @@ mod program;
 mod watch;
 
 use crate::arguments::Demo;
-use crate::failure::Failure;
-use crate::print::print;
 use indicatif::{ProgressBar, ProgressStyle};
 use program::CopyProgram;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -24,7 +22,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::statistics::{self, Estimate, Interval};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::{bytes, count};
+use sweetspot_report::print::print;
 use sweetspot_report::shell;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Scratch, free_bytes};

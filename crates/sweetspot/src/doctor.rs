@@ -15,7 +15,6 @@ mod trial;
 
 use crate::arguments::Doctor;
 use crate::environment::{self, is_switched_off};
-use crate::failure::Failure;
 use crate::interrupts::Asked;
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Answer, Calls};
@@ -23,7 +22,9 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers;
+use sweetspot_report::print::print;
 use sweetspot_report::shown::shown;
 use trial::{Counts, Trial};
 
@@ -138,7 +139,7 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
         true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
         false => report.text(),
     };
-    crate::print::print(&text)?;
+    print(&text)?;
     Ok(if report.run_works { 0 } else { STATUS_CANNOT_RUN })
 }
 

@@ -1,7 +1,6 @@
 //! What `tune` and `bench` share: in what surroundings a session began, and how failures of an
 //! experiment are said.
 
-use crate::failure::Failure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -11,6 +10,7 @@ use std::time::SystemTime;
 use sweetspot_core::environment as names;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::store::Kept;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 /// How much of a failed program's error output is shown, in bytes.

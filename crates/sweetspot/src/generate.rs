@@ -8,8 +8,6 @@
 mod systemd;
 
 use crate::arguments::{Arguments, Generate, Generated};
-use crate::failure::Failure;
-use crate::print::print;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -18,6 +16,8 @@ use jiff::{Timestamp, tz::TimeZone};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 use sweetspot_report::shown::shown;
 
 const NAME: &str = "sweetspot";

@@ -2,10 +2,10 @@
 //!
 //! Not here: standard input, output and error, which each run in a sandbox has of its own.
 
-use crate::failure::Failure;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 /// The first descriptor that is not a standard one.

@@ -2,7 +2,6 @@
 //!
 //! What the caller ignores (`nohup`, a job in the background) stays ignored.
 
-use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
@@ -10,6 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sweetspot_report::failure::Failure;
 
 /// The signals that ask for an end here.
 pub fn heeded() -> impl Iterator<Item = i32> {

@@ -14,7 +14,6 @@ mod demo;
 mod doctor;
 mod environment;
 mod experiment;
-mod failure;
 mod generate;
 mod home;
 mod inherited;
@@ -24,14 +23,15 @@ mod named;
 mod origin;
 mod own;
 mod preload;
-mod print;
 mod probe;
+mod processes;
 mod profile;
 mod reach;
 mod recover;
 mod report;
 mod resolve;
 mod run;
+mod say;
 mod seen;
 mod session;
 mod summary;
@@ -43,13 +43,16 @@ mod work;
 
 use arguments::{Arguments, Run, Verb};
 use clap::Parser;
+use processes::{has_processes, no_processes};
 use rustix::process::{Resource, getrlimit};
+use say::say;
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use sweetspot_report::failure::Failure;
 
 /// Verbs that can do nothing without `/proc` (`verify` says so itself). A program can be run.
 fn looks_at_processes(verb: &Verb) -> bool {
@@ -93,7 +96,7 @@ fn parse() -> Result<Arguments, clap::Error> {
 }
 
 /// The process inside a sandbox finds and names programs as `run` does.
-fn run_step(step: &sweetspot_sandbox::Step) -> Result<u8, failure::Failure> {
+fn run_step(step: &sweetspot_sandbox::Step) -> Result<u8, Failure> {
     let path = std::env::var_os("PATH");
     let inside = sweetspot_sandbox::Inside {
         find: &|name| {
@@ -103,7 +106,7 @@ fn run_step(step: &sweetspot_sandbox::Step) -> Result<u8, failure::Failure> {
         refused: &|name, file, error| resolve::refused(name, file, error).to_string(),
         notes: &home::notes(),
     };
-    sweetspot_sandbox::run_step(step, &inside).map_err(failure::Failure::own)
+    sweetspot_sandbox::run_step(step, &inside).map_err(Failure::own)
 }
 
 fn main() -> ExitCode {
@@ -117,9 +120,7 @@ fn main() -> ExitCode {
     };
     say_what_is_too_large(&verb);
     let ended = match &verb {
-        verb if looks_at_processes(verb) && !failure::has_processes() => {
-            Err(failure::no_processes())
-        }
+        verb if looks_at_processes(verb) && !has_processes() => Err(no_processes()),
         Verb::Run(arguments) => run::run(arguments),
         Verb::Verify(arguments) => verify::verify(arguments),
         Verb::Summary(arguments) => summary::summary(arguments),
@@ -137,7 +138,7 @@ fn main() -> ExitCode {
         Verb::Profile(arguments) => profile::profile(arguments),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {
-        failure::say(&failure);
+        say(&failure);
         failure.status
     }))
 }

@@ -2,13 +2,13 @@
 //! file of its own in a folder that all of them share.
 
 use crate::environment::{Environment, value};
-use crate::failure::Failure;
 use std::ffi::OsStr;
 use std::fs::{Permissions, create_dir_all};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;

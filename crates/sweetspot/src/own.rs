@@ -3,9 +3,9 @@
 //! While a session of many runs lasts, its name may come to lead to another file, or to none (an upgrade): what is
 //! started then is still what runs here.
 
-use crate::failure::Failure;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::failure::Failure;
 
 /// For starts by this program itself, in its sandboxes too.
 pub const FILE: &str = "/proc/self/exe";

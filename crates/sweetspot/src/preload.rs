@@ -12,7 +12,6 @@
 //!
 //! Not here: what the library does, and whether the program can load it (`reach`).
 
-use crate::failure::Failure;
 use crate::seen;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
 use std::ffi::{OsStr, OsString};
@@ -23,6 +22,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment::{CACHE, PRELOAD};
 use sweetspot_guard::process::with_size_errors;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;

@@ -7,9 +7,8 @@
 //! Not here: how a piece is proved to belong where it goes (`sweetspot_guard::recover`).
 
 use crate::arguments::Recover;
-use crate::failure::{Failure, say};
 use crate::home;
-use crate::print::print;
+use crate::say::say;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,9 @@ use sweetspot_guard::recover::{
     stale_ledgers,
 };
 use sweetspot_guard::{Error, ErrorKind, Noted};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::{count, exact_bytes};
+use sweetspot_report::print::print;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 

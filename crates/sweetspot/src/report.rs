@@ -15,13 +15,13 @@ mod load;
 mod sessions;
 
 use crate::arguments;
-use crate::failure::Failure;
-use crate::print::print;
 use crate::target::Target;
 use std::io::IsTerminal;
 use std::path::Path;
 use sweetspot_report::content::{self, Block, Section};
 use sweetspot_report::data::Report;
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 use sweetspot_report::shown::shown;
 use sweetspot_report::{chart, page, text};
 

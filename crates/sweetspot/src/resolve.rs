@@ -4,7 +4,6 @@
 //! The search is done here, and not by `execvp`, because the file is inspected before it runs.
 //! `execve` itself stays the judge of whether it can be executed.
 
-use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -13,6 +12,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use sweetspot_guard::given::look_at;
+use sweetspot_report::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::access::may;

@@ -14,12 +14,12 @@ use crate::config;
 use crate::environment::{
     Environment, SWITCHED_OFF, is_switched_off, remove, set, set_or_remove, value,
 };
-use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Obstacle};
 use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
+use crate::say::say;
 use crate::session::{self, RunSession, Settings};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
@@ -31,6 +31,7 @@ use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::given::holds_record_locks;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, has_room, replace};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 /// Runs the program. Returns the exit status, or does not return at all.

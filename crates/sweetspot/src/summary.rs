@@ -3,8 +3,8 @@
 mod read;
 
 use crate::arguments;
-use crate::failure::Failure;
-use crate::print::print;
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 
 /// Shows what many runs left, as one. Returns the exit status.
 ///

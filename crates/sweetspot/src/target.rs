@@ -1,8 +1,7 @@
 //! Where a summary or a report goes: a stream, or a file that holds nothing of the user's. One that is there and is
 //! none of ours is never overwritten: `--summary=data.dat` is a mistake, not an order.
 
-use crate::failure::Failure;
-use crate::print::printed;
+use crate::say::say;
 use rustix::fs::{Mode, OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
@@ -12,6 +11,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_guard::process::with_size_errors;
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::printed;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;
@@ -90,7 +91,7 @@ impl Target {
     /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
     pub fn write(self, text: impl AsRef<[u8]>) {
         if let Err(failure) = self.try_write(text) {
-            crate::failure::say(failure);
+            say(failure);
         }
     }
 
@@ -121,7 +122,7 @@ impl Target {
                     return Err(failure.next("name a file of its own, and do it again"));
                 }
                 let instead = "what was meant for it follows here";
-                crate::failure::say(format_args!("sweetspot: {}: {cause}; {instead}", own.shown()));
+                say(format_args!("sweetspot: {}: {cause}; {instead}", own.shown()));
                 let _ = std::io::stderr().write_all(text);
                 Ok(())
             }

@@ -13,8 +13,6 @@ mod program;
 mod sample;
 
 use crate::arguments::Top;
-use crate::failure::Failure;
-use crate::print::printed;
 use program::{Obstacles, Program, command_of};
 use sample::{Activity, Sample, Sampler};
 use serde::Serialize;
@@ -25,7 +23,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use sweetspot_core::cost::Cost;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::{bytes, count};
+use sweetspot_report::print::printed;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_report::text;

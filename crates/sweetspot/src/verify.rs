@@ -24,9 +24,9 @@ mod verdict;
 
 use crate::arguments::Verify;
 use crate::environment::Environment;
-use crate::failure::{self, Failure, say};
-use crate::print::print;
+use crate::processes::{has_processes, no_processes};
 use crate::reach::{self, Reach};
+use crate::say::say;
 use crate::{buffer, config, preload, probe, recover, resolve};
 use compare::{Difference, Noise, Outcome};
 use runs::{Runs, Way};
@@ -37,6 +37,8 @@ use std::time::Duration;
 use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::{Parsed, parse};
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 use sweetspot_report::shown::lines;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::Content;
@@ -153,8 +155,8 @@ fn confirmed(
 
 /// What would make plain runs buffered, or buffered runs plain.
 fn check_environment() -> Result<(), Failure> {
-    if !failure::has_processes() {
-        return Err(failure::no_processes());
+    if !has_processes() {
+        return Err(no_processes());
     }
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if set(names::SWITCH).is_some_and(|value| value.eq_ignore_ascii_case("off")) {

@@ -17,11 +17,12 @@ mod rungs;
 mod transform;
 
 use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform, Verb, Work};
-use crate::failure::{Failure, say};
+use crate::say::say;
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
 use generate::{Content, Preset};
 use outcome::{Bar, Outcome, print_line};
 use rungs::Rung;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 use clap::Parser;

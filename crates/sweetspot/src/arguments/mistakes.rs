@@ -1,10 +1,11 @@
 //! Answers to mistyping: what was wrong, and what to type instead.
 
-use crate::failure::{STATUS_OWN, say};
-use crate::print::printed;
+use crate::say::say;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::io::{self, Write};
 use std::num::ParseIntError;
+use sweetspot_report::failure::STATUS_OWN;
+use sweetspot_report::print::printed;
 
 /// Exit status for what was mistyped, other than after `run`.
 const STATUS_USAGE: u8 = 2;

@@ -1,6 +1,5 @@
 //! What can be typed after `sweetspot work`.
 
-use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -8,6 +7,7 @@ use std::path::PathBuf;
 use sweetspot_core::size::{self, Parsed};
 use sweetspot_io::lines::{Encoding, Ends, Invalid, LINE_BYTES_MAX};
 use sweetspot_io::{BufferSize, Existing, Hint, ReadOptions, Strategy};
+use sweetspot_report::failure::Failure;
 
 const HELP: &str = "\
 {about}

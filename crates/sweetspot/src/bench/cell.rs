@@ -8,9 +8,7 @@ use super::data::{Checked, free_bytes};
 use super::place::{cannot, utf8};
 use crate::arguments::Measure;
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
-use crate::failure::Failure;
 use crate::own;
-use crate::print::print;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,6 +24,8 @@ use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Figure, Output, Template};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{Distribution, Ended, Observed};
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 use sweetspot_report::shown::shown;
 
 /// Begins the line with which `measure` answers.

@@ -4,8 +4,8 @@
 
 use super::place::{KEY_DIGITS, Workspace, cannot, utf8};
 use crate::experiment::{lab, tail};
-use crate::failure::{Failure, say};
 use crate::own;
+use crate::say::say;
 use crate::work;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use sweetspot_lab::measure::{self, Job};
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Data, MadeBy, Plan};
 use sweetspot_report::bench::Skipped;
+use sweetspot_report::failure::Failure;
 
 /// Making data takes no longer.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);

@@ -6,7 +6,6 @@ use super::place::Workspace;
 use super::session::{seconds_of, store_path, subject};
 use crate::arguments::Bench;
 use crate::experiment::lab;
-use crate::failure::Failure;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,6 +15,7 @@ use sweetspot_lab::paired::LOOKS;
 use sweetspot_lab::plan::{Plan, Started, Stop, Template};
 use sweetspot_lab::store::{CellRun, Store};
 use sweetspot_report::bench::Skipped;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::{self, duration};
 use sweetspot_report::shown::shown;
 

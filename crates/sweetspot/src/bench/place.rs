@@ -13,7 +13,6 @@
 
 use crate::arguments::Bench;
 use crate::experiment::lab;
-use crate::failure::Failure;
 use crate::home;
 use crate::named;
 use crate::own;
@@ -23,6 +22,7 @@ use std::path::{Path, PathBuf};
 use sweetspot_core::environment as names;
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Plan, Template};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::Scratch;
 

@@ -4,7 +4,6 @@
 
 use super::place::{KEY_DIGITS, Workspace, cannot};
 use crate::experiment::tail;
-use crate::failure::Failure;
 use crate::own;
 use crate::resolve;
 use indicatif::ProgressBar;
@@ -16,6 +15,7 @@ use sweetspot_lab::measure::{self, Job};
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Plan, Program};
 use sweetspot_report::bench::Skipped;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 /// The programs that miss a command they need.

@@ -1,9 +1,9 @@
 //! Where the figures lie that others have published, and what is said of a file that is none.
 
 use super::place::Workspace;
-use crate::failure::Failure;
 use std::io::Read;
 use sweetspot_lab::plan::{Plan, Published as Source};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::published::{Published, Unread};
 use sweetspot_report::shown::shown;
 

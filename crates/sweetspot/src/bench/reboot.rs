@@ -12,8 +12,8 @@
 use super::place::{Workspace, utf8};
 use super::session::store_path;
 use crate::arguments::Bench;
-use crate::failure::{Failure, say};
 use crate::own;
+use crate::say::say;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;
@@ -22,6 +22,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use sweetspot_report::bench::BenchReport;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 /// The target that starts the unit.

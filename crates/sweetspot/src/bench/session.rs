@@ -10,7 +10,7 @@ use super::data::{DataSet, Inventory};
 use super::place::Workspace;
 use crate::arguments::Bench;
 use crate::experiment::lab;
-use crate::failure::{Failure, say};
+use crate::say::say;
 pub use begun::Begun;
 use begun::{begun, environment, may_go_on};
 use indicatif::ProgressBar;
@@ -27,6 +27,7 @@ use sweetspot_lab::plan::{Cache, Plan, Started, Stop};
 use sweetspot_lab::store::{self, CellRun, Ended, Store};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::bench::{BenchReport, Findings, Stopped};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::published::Published;
 use sweetspot_report::shown::shown;
 

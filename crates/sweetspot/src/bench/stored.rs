@@ -4,7 +4,6 @@ use super::change;
 use super::published;
 use super::session::{Begun, Subject};
 use crate::experiment::{begin_to_read, lab, understood};
-use crate::failure::Failure;
 use serde::Deserialize;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
@@ -13,6 +12,7 @@ use sweetspot_lab::plan::Plan;
 use sweetspot_lab::store::{CellRun, Kept, Store};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::bench::{BenchReport, Findings};
+use sweetspot_report::failure::Failure;
 
 /// What only the session itself knew.
 #[derive(Default, Deserialize)]

@@ -1,9 +1,9 @@
 //! The program that copies: one in COBOL where there is a compiler, else `dd`.
 
 use crate::demo::{RECORD_BYTES, SOURCE};
-use crate::failure::say;
 use crate::own;
 use crate::resolve;
+use crate::say::say;
 use indicatif::ProgressBar;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

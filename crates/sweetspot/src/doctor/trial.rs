@@ -3,7 +3,6 @@
 //! It is started as `run` starts one, without rules and sizes of the user's: the question is what the
 //! machine allows. Its output is compared with its input.
 
-use crate::failure::Failure;
 use crate::reach::{self, Reach};
 use crate::session::{RunSession, Settings, Summary};
 use crate::{preload, resolve};
@@ -18,6 +17,7 @@ use sweetspot_core::ledger::FOLDER as SHARED_MEMORY;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::process::with_size_errors;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::FileSummary;
 use sweetspot_sandbox::Scratch;

@@ -6,12 +6,12 @@
 //! Invariant: a command stays as it was typed, with its quotes, variables and specifiers; what it
 //! begins with (`-`, `+`, `!`, `:`) goes before `sweetspot`.
 
-use crate::failure::Failure;
 use crate::preload;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use sweetspot_core::environment::CACHE;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 
 /// The drop-in's name; of an older one of that name nothing is read.

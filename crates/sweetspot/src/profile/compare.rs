@@ -1,9 +1,9 @@
 //! What changed between two profiles: before and after.
 
-use crate::failure::Failure;
 use crate::named;
-use crate::print::print;
 use std::path::Path;
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 use sweetspot_report::profile::compare::text;
 use sweetspot_report::profile::data::{Profile, SCHEMA};
 use sweetspot_report::shown::{plain, shown};

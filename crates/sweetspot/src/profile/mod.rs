@@ -21,7 +21,6 @@ use crate::arguments;
 use crate::buffer::Asked;
 use crate::config::Rule;
 use crate::environment::{Environment, is_switched_off, set, value};
-use crate::failure::Failure;
 use crate::home;
 use crate::origin;
 use crate::preload;
@@ -42,6 +41,7 @@ use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::observation::{Observation, Wanted};
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::profile::data::{self, Costs, Obstacle, Profile};
@@ -116,7 +116,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
         let (lines, lost) = observation.calls();
         match Recording::new(profile, &lines, lost).bytes() {
             Ok(bytes) => target.write(bytes),
-            Err(error) => crate::failure::say(Failure::own(format!("--record: {error}"))),
+            Err(error) => crate::say::say(Failure::own(format!("--record: {error}"))),
         }
     }
     // Where the program ended by a signal this process does, too, and drops nothing.
@@ -228,7 +228,7 @@ fn in_force(
     let mut warnings = Vec::new();
     let (asked, mut config) = sizes_and_rules(program, None, None, environment, &mut warnings)?;
     for warning in warnings {
-        crate::failure::say(format_args!("sweetspot: {warning}"));
+        crate::say::say(format_args!("sweetspot: {warning}"));
     }
     if !records {
         return Ok((asked, config.rules));

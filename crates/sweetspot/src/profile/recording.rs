@@ -4,7 +4,6 @@
 //! The file is JSON, compressed by gzip: `zcat FILE` shows it. A call is five small numbers, most of
 //! them the same as before.
 
-use crate::failure::Failure;
 use crate::named;
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -13,6 +12,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use sweetspot_core::trace::{Line, Told};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::profile::data::Profile;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;

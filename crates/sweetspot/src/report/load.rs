@@ -4,7 +4,6 @@
 use super::sessions;
 use crate::arguments;
 use crate::experiment::lab;
-use crate::failure::Failure;
 use crate::named;
 use crate::profile::compare;
 use crate::{bench, tune};
@@ -12,6 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use sweetspot_lab::store::{Kept, Store};
 use sweetspot_report::data::{NamedProfile, NamedSummary, Report, SCHEMA, Session};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary;
 

@@ -3,7 +3,6 @@
 //! The text goes to stderr or to a file; into a folder goes a [`Record`], in a file of its own, for `summary`.
 
 use crate::environment::{Environment, SWITCHED_OFF};
-use crate::failure::Failure;
 use crate::origin;
 use crate::reach::Reach;
 use crate::session::Summary;
@@ -12,6 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::shown::shown;

@@ -1,10 +1,10 @@
 //! The files of a folder: which are ours, and what they say.
 
-use crate::failure::Failure;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::profile::data::{self, Profile};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;

@@ -5,7 +5,6 @@
 
 use super::files::Outputs;
 use crate::arguments::Tune;
-use crate::failure::Failure;
 use crate::home;
 use crate::inherited;
 use std::ffi::OsString;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 use sweetspot_lab::measure::Measurement;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{End, Isolation, Kept, Ran, Sandbox, Wanted};
 

@@ -8,7 +8,6 @@
 //!
 //! Not here: running anything.
 
-use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
@@ -20,6 +19,7 @@ use sweetspot_core::ledger::{Counter, TEXT_BYTES_MAX};
 use sweetspot_core::policy::CALLS_LISTED;
 use sweetspot_guard::session::Summary;
 use sweetspot_lab::output::Hash;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::profile::data::{FileKind, Profile};
 
 /// Files that are looked at in all scanned folders together.

@@ -6,7 +6,6 @@
 use super::{Kept, tune_command};
 use crate::arguments::Tune;
 use crate::config;
-use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::preload;
 use std::io::Write;
@@ -14,6 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 use sweetspot_core::ledger::TEXT_BYTES_MAX;
 use sweetspot_lab::measure::{self, Job};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::Scratch;
 

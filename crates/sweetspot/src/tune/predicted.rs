@@ -9,7 +9,6 @@
 
 use super::report::PredictedRow;
 use super::trial::{Trial, called};
-use crate::failure::Failure;
 use crate::ladder::Ladder;
 use crate::profile::RUN_ERROR;
 use crate::profile::recording::Recording;
@@ -19,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::{self, three, typed};
 use sweetspot_report::shown::shown;
 

@@ -2,7 +2,6 @@
 
 use crate::arguments::Tune;
 use crate::experiment::lab;
-use crate::failure::Failure;
 use crate::profile::recording::Recording;
 use crate::tune::predicted::{Confirmed, Predicted};
 use crate::tune::report::{Findings, Found, TuneReport};
@@ -11,6 +10,7 @@ use crate::tune::trial::Trial;
 use crate::tune::{is_smallest, plan, program_name, rules, runs_usual, show};
 use std::path::Path;
 use sweetspot_lab::search::Answer;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::typed;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shell::words as shell_words;

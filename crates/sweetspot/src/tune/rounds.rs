@@ -2,7 +2,6 @@
 
 use crate::arguments::Tune;
 use crate::experiment::{Circumstances, cannot_go_on, lab, seed_by_lot};
-use crate::failure::Failure;
 use crate::home;
 use crate::tune::report::{Findings, Found, Stopped, TuneReport};
 use crate::tune::rules::Rule;
@@ -23,6 +22,7 @@ use sweetspot_lab::questions::{self};
 use sweetspot_lab::search::{self, Answer, Phase, Plan, Round, Setting, Step};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{self, Store, StoredSession};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::typed;
 
 /// Everything that a session needs.

@@ -6,13 +6,13 @@
 //! it anew would make its other rules the user's own.
 
 use crate::config::{self, InOthersHands};
-use crate::failure::Failure;
 use rustix::fs::Access;
 use std::fs::Metadata;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::typed;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;

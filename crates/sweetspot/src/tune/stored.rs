@@ -4,13 +4,13 @@ use super::report::{Findings, Found, TuneReport};
 use super::rounds::Begun;
 use super::{CURVE_ROUNDS, lab};
 use crate::experiment::{begin_to_read, understood};
-use crate::failure::Failure;
 use crate::ladder::{self, Ladder};
 use serde::Deserialize;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::search::{Plan, Round};
 use sweetspot_lab::store::{self, Kept, Run, Store};
+use sweetspot_report::failure::Failure;
 
 /// What was asked for; `rounds` writes it.
 #[derive(Deserialize)]

@@ -3,13 +3,13 @@
 //! Looked at are the current folder and the folders of the command's arguments, with all below them.
 //! What a run changed is copied before the next one changes it again.
 
-use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Changes, Content, Entry, Kept, Kind, folders_of};
 

@@ -1,12 +1,12 @@
 //! The runs that are compared: each from the same state, in a sandbox or in place, watched and ended.
 
 use crate::arguments::Verify;
-use crate::failure::{Failure, STATUS_OWN, say};
 use crate::home;
 use crate::inherited;
 use crate::interrupts::Asked;
 use crate::own;
 use crate::reach::{self};
+use crate::say::say;
 use crate::verify::compare::{Elsewhere, Outcome};
 use crate::verify::content::{Pids, Span};
 use crate::verify::place::{Seen, WatchedFolders};
@@ -21,6 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
+use sweetspot_report::failure::{Failure, STATUS_OWN};
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::Figures;
 use sweetspot_sandbox::{

@@ -1,8 +1,8 @@
 //! What to type next when something cannot be done.
 
-use crate::failure::Failure;
 use std::io;
 use sweetspot_io::{Error, ErrorKind};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::shell::quoted;
 
 /// Exit status of `compare` where the files differ, as `cmp` has it.

@@ -2,12 +2,12 @@
 //! and in any version.
 
 use super::explain::{STATUS_FAILED, cannot, explain, explain_wrapped, system};
-use crate::failure::Failure;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::io::Write;
 use std::path::Path;
 use sweetspot_io::{ErrorKind, Existing, Writer};
+use sweetspot_report::failure::Failure;
 
 /// What is always left free on the disk, in bytes: a system with a full disk is hard to use.
 pub const SPARE_BYTES: u64 = 1 << 30;

@@ -1,14 +1,14 @@
 //! What a command says when it is done, and its progress bar.
 
 use super::explain::STATUS_FAILED;
-use crate::failure::Failure;
-use crate::print::print;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweetspot_lab::output::Hash;
+use sweetspot_report::failure::Failure;
+use sweetspot_report::print::print;
 
 /// What was done, as it is told to programs.
 pub struct Outcome {

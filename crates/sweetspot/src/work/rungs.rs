@@ -2,10 +2,10 @@
 //! byte up to the library's own, so that the steps can be measured. All give the same lines.
 
 use super::explain::{cannot, explain, explain_wrapped};
-use crate::failure::Failure;
 use std::io::BufRead;
 use sweetspot_io::lines::{Encoding, Ends, Lines, Options};
 use sweetspot_io::{BufferSize, ErrorKind, Input, ReadOptions, Reader, Strategy};
+use sweetspot_report::failure::Failure;
 
 /// A way to read lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! (read, transform and write a line, repeat) and buffering (read all, transform all, write all).
 
 use super::explain::{cannot, explain, explain_wrapped, system};
-use crate::failure::Failure;
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use sweetspot_io::lines::{self, Batch, Ends, Lines};
 use sweetspot_io::{
     AUTO_BUFFER_BYTES, BufferSize, ErrorKind, Existing, Input, Output, ReadOptions, Writer,
 };
+use sweetspot_report::failure::Failure;
 
 /// A file of one line can be transformed as well.
 const LINE_BYTES_MAX: usize = usize::MAX - 1;

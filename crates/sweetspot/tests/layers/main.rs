@@ -26,8 +26,8 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The command line, from the lowest layer up. A module imports only from layers below its own.
 const COMMAND_LINE: &[&[&str]] = &[
-    &["failure", "environment", "home", "ladder"],
-    &["print", "inherited", "interrupts", "named", "own", "seen"],
+    &["environment", "home", "ladder", "processes", "say"],
+    &["inherited", "interrupts", "named", "own", "seen"],
     &["arguments", "buffer", "preload", "resolve", "origin", "experiment", "target"],
     &["config", "reach"],
     &["probe", "recover"],

@@ -5,11 +5,11 @@ use crate::bench::programs::{self, plan_hash};
 use crate::bench::published;
 use crate::bench::session::Prepared;
 use crate::experiment::{Circumstances, cannot_go_on, lab, seed_by_lot};
-use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::store::{self};
+use sweetspot_report::failure::Failure;
 
 /// What must be as it was for a session to go on.
 #[derive(Serialize, Deserialize)]

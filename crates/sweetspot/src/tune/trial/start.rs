@@ -1,7 +1,6 @@
 //! One start of the command: its state before, its environment, its outputs afterwards.
 
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
-use crate::failure::Failure;
 use crate::own;
 use crate::preload;
 use crate::tune::files::Outputs;
@@ -13,6 +12,7 @@ use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::cache;
 use sweetspot_lab::measure::{self, Job, Measurement};
+use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::{self};
 use sweetspot_report::shown::shown;
 

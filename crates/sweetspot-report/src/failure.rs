@@ -3,9 +3,6 @@
 //! Not here: the program's own failures, which are its own exit status.
 
 use std::fmt;
-use std::path::Path;
-use sweetspot_guard::process::with_size_errors;
-use sweetspot_report::shown;
 
 /// Exit status of `run` where sweetspot itself failed, as in env, nice and timeout.
 pub const STATUS_OWN: u8 = 125;
@@ -58,21 +55,4 @@ impl fmt::Display for Failure {
             None => Ok(()),
         }
     }
-}
-
-/// Whether there is a `/proc`, by which processes and files are known.
-pub fn has_processes() -> bool {
-    Path::new("/proc/self/exe").exists()
-}
-
-/// What is said where there is none.
-pub fn no_processes() -> Failure {
-    Failure::own("there is no /proc here").next("as root: mount -t proc proc /proc")
-}
-
-/// Says one line on stderr. A stderr that is closed, full, or a file at the limit of its size is no reason to fail.
-pub fn say(line: impl fmt::Display) {
-    use std::io::Write;
-    let line = shown::lines(&line.to_string());
-    let _ = with_size_errors(|| writeln!(std::io::stderr(), "{line}"));
 }
