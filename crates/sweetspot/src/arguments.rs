@@ -7,7 +7,6 @@ mod look;
 mod measure;
 mod mistakes;
 mod run;
-pub mod work;
 
 use clap::{Parser, Subcommand, ValueHint};
 pub use look::{Doctor, Generate, Generated, Recover, Summary, Top};
@@ -15,7 +14,7 @@ pub use measure::{Bench, Demo, Measure, Report, Tune};
 pub use mistakes::answer;
 pub use run::{Profile, Run, Verify};
 use sweetspot_sandbox::Step;
-pub use work::Work;
+use sweetspot_work::Work;
 
 /// What shells complete where a program and its arguments are typed.
 const COMMAND: ValueHint = ValueHint::CommandWithArguments;

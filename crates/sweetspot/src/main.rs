@@ -39,7 +39,6 @@ mod target;
 mod top;
 mod tune;
 mod verify;
-mod work;
 
 use arguments::{Arguments, Run, Verb};
 use clap::Parser;
@@ -134,7 +133,7 @@ fn main() -> ExitCode {
         Verb::Generate(arguments) => generate::generate(arguments),
         Verb::Doctor(arguments) => doctor::doctor(arguments),
         Verb::SandboxStep(arguments) => run_step(arguments),
-        Verb::Work(arguments) => work::work(arguments),
+        Verb::Work(arguments) => sweetspot_work::work(arguments, say),
         Verb::Profile(arguments) => profile::profile(arguments),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {

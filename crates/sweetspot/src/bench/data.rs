@@ -6,7 +6,6 @@ use super::place::{KEY_DIGITS, Workspace, cannot, utf8};
 use crate::experiment::{lab, tail};
 use crate::own;
 use crate::say::say;
-use crate::work;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +18,7 @@ use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Data, MadeBy, Plan};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::failure::Failure;
+use sweetspot_work::generated_bytes;
 
 /// Making data takes no longer.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -94,7 +94,7 @@ impl Wanted {
     pub fn bytes(&self) -> Result<Option<u64>, Failure> {
         match (self.note(), self.is_generated) {
             (Some(note), _) => Ok(Some(note.bytes)),
-            (None, true) => work::generated_bytes(&self.words).map_err(|error| {
+            (None, true) => generated_bytes(&self.words).map_err(|error| {
                 let typed = shown(&self.words);
                 Failure::own(format!(
                     "the data set '{}' cannot be made: {typed}: {error}",

@@ -21,7 +21,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sweetspot-guard", &["core"]),
     ("sweetspot-report", &["core", "lab"]),
     ("sweetspot-sandbox", &["core", "guard"]),
-    ("sweetspot", &["core", "guard", "io", "lab", "preload", "report", "sandbox"]),
+    ("sweetspot-work", &["core", "io", "lab", "report"]),
+    ("sweetspot", &["core", "guard", "lab", "preload", "report", "sandbox", "work"]),
 ];
 
 /// The command line, from the lowest layer up. A module imports only from layers below its own.
@@ -33,7 +34,7 @@ const COMMAND_LINE: &[&[&str]] = &[
     &["probe", "recover"],
     &["session"],
     &["run"],
-    &["profile", "verify", "doctor", "demo", "summary", "top", "work", "generate"],
+    &["profile", "verify", "doctor", "demo", "summary", "top", "generate"],
     &["tune", "bench"],
     &["report"],
     &["main"],

@@ -7,7 +7,7 @@
 //! [`Strategy::Whole`](sweetspot_io::Strategy::Whole) mean here is what the experiment called streaming
 //! (read, transform and write a line, repeat) and buffering (read all, transform all, write all).
 
-use super::explain::{cannot, explain, explain_wrapped, system};
+use crate::explain::{cannot, explain, explain_wrapped, system};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};

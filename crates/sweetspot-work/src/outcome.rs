@@ -1,6 +1,6 @@
 //! What a command says when it is done, and its progress bar.
 
-use super::explain::STATUS_FAILED;
+use crate::explain::STATUS_FAILED;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal};

@@ -37,7 +37,7 @@ Examples:
 #[command(help_template = HELP, before_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Work {
     #[command(subcommand)]
-    pub verb: Verb,
+    pub(crate) verb: Verb,
 }
 
 #[derive(Subcommand)]

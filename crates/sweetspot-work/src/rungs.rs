@@ -1,7 +1,7 @@
 //! `work lines --reader`: the ladder of ever faster ways to read lines, from a system call for each
 //! byte up to the library's own, so that the steps can be measured. All give the same lines.
 
-use super::explain::{cannot, explain, explain_wrapped};
+use crate::explain::{cannot, explain, explain_wrapped};
 use std::io::BufRead;
 use sweetspot_io::lines::{Encoding, Ends, Lines, Options};
 use sweetspot_io::{BufferSize, ErrorKind, Input, ReadOptions, Reader, Strategy};

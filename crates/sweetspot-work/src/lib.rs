@@ -1,6 +1,15 @@
 //! `sweetspot work`: the library `sweetspot-io` as commands, for people who want the job done and as
 //! the programs of experiments.
 //!
+//! ```text
+//! arguments  what can be typed
+//! generate   makes data sets from a seed
+//! transform  a file, or all files of a folder, in passes
+//! rungs      ever faster ways to read lines
+//! outcome    what a command says when it is done, and its progress
+//! explain    what to type next when something cannot be done
+//! ```
+//!
 //! Each command does its job, says what `cp`, `cmp` or `wc` would say and ends with their exit
 //! status; with `--json` it prints one object instead. The time in it is that of the job alone; what
 //! was made is hashed afterwards.
@@ -8,16 +17,23 @@
 //! `generate` and `transform` are experiments, and so are the slower ways of `lines --reader` (`rungs`):
 //! they are made of what the library offers to everyone.
 //!
-//! Not here: how the rest is done (`sweetspot-io`), and measuring (`sweetspot-lab`).
+//! Not here: how the rest is done (`sweetspot-io`), and measuring (`sweetspot-lab`). Who calls sees to the
+//! signal of a file that becomes too large (`SIGXFSZ`), and to what is said on stderr.
+#![forbid(unsafe_code)]
 
+#[cfg(test)]
+use test_start as _;
+
+mod arguments;
 mod explain;
 mod generate;
 mod outcome;
 mod rungs;
 mod transform;
 
-use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform, Verb, Work};
-use crate::say::say;
+pub use arguments::Work;
+
+use arguments::{Compare, Copy, Generate, Lines, Records, Transform, Verb};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
 use generate::{Content, Preset};
 use outcome::{Bar, Outcome, print_line};
@@ -33,17 +49,18 @@ use std::time::Instant;
 use sweetspot_io::{Input, Output, compare, copy, each_line, lines, records};
 use transform::Share;
 
-/// Does what was typed.
+/// Does what was typed, and returns the exit status. `say` is told what failed where the rest is done
+/// all the same.
 ///
 /// # Errors
 /// Where it cannot be done.
-pub fn work(arguments: &Work) -> Result<u8, Failure> {
+pub fn work(arguments: &Work, say: fn(Failure)) -> Result<u8, Failure> {
     match &arguments.verb {
         Verb::Generate(arguments) => make(arguments),
         Verb::Copy(arguments) => do_copy(arguments),
         Verb::Compare(arguments) => do_compare(arguments),
         Verb::Transform(arguments) => do_transform(arguments),
-        Verb::Lines(arguments) => read_lines(arguments),
+        Verb::Lines(arguments) => read_lines(arguments, say),
         Verb::Records(arguments) => work_on_records(arguments),
     }
 }
@@ -181,7 +198,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
     let bar = Bar::new(if from_folder { 0 } else { len(&arguments.from) });
     let options = transform::Options {
         read: arguments.read.options()?,
-        write_buffer: crate::arguments::work::size("--write-buffer", &arguments.write_buffer)?,
+        write_buffer: arguments::size("--write-buffer", &arguments.write_buffer)?,
         passes: arguments.work,
         existing: arguments.force.existing(),
         threads: arguments.threads,
@@ -238,7 +255,7 @@ impl Seen {
 /// After how many lines or records progress is told.
 const TOLD_EACH: u64 = 1 << 14;
 
-fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
+fn read_lines(arguments: &Lines, say: fn(Failure)) -> Result<u8, Failure> {
     let options = lines::Options::new()
         .read(arguments.read.options()?)
         .ends(arguments.ends())

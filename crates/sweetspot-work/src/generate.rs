@@ -1,10 +1,10 @@
 //! `work generate`: makes data sets from a seed. The same seed gives the same bytes, on any machine
 //! and in any version.
 
-use super::explain::{STATUS_FAILED, cannot, explain, explain_wrapped, system};
+use crate::explain::{STATUS_FAILED, cannot, explain, explain_wrapped, system};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use sweetspot_io::{ErrorKind, Existing, Writer};
 use sweetspot_report::failure::Failure;
@@ -166,8 +166,9 @@ pub fn generate(folder: &Path, options: &Options<'_>) -> Result<Made, Failure> {
 }
 
 fn check_room(folder: &Path, name: &str, needed_bytes: u64) -> Result<(), Failure> {
-    let free_bytes = sweetspot_sandbox::free_bytes(folder).map_err(system("look at", name))?;
-    let free_bytes = free_bytes.saturating_sub(SPARE_BYTES);
+    let room = rustix::fs::statvfs(folder).map_err(io::Error::from);
+    let room = room.map_err(system("look at", name))?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize).saturating_sub(SPARE_BYTES);
     if needed_bytes > free_bytes {
         let what = format!("{needed_bytes} bytes are needed, {free_bytes} may be used");
         let failure = Failure::own(format!("cannot generate in {name}: {what}"));
@@ -178,12 +179,7 @@ fn check_room(folder: &Path, name: &str, needed_bytes: u64) -> Result<(), Failur
 }
 
 /// Writes one file. Its bytes depend on the seed and its number only.
-fn fill(
-    writer: &mut Writer,
-    number: u64,
-    before: u64,
-    options: &Options<'_>,
-) -> std::io::Result<()> {
+fn fill(writer: &mut Writer, number: u64, before: u64, options: &Options<'_>) -> io::Result<()> {
     // The generator's own way to make a state out of one number spreads neighbours apart.
     let seed = options.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
