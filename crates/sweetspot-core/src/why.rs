@@ -142,4 +142,16 @@ impl Why {
     pub const fn opens_unseen(self) -> bool {
         matches!(self, Why::IoUring | Why::Go | Why::DeepBind)
     }
+
+    /// Whether it leaves no way to buffer a file, as opposed to those for which it does not pay, or came too late.
+    pub const fn forbids(self) -> bool {
+        !matches!(
+            self,
+            Why::TooFewCalls
+                | Why::LargeTransfers
+                | Why::RandomAccess
+                | Why::NotWorthIt
+                | Why::NotAnswered
+        )
+    }
 }

@@ -7,6 +7,7 @@
 //! | [`plan`] | what is to be measured, from a file: cells, data, oracle, claims |
 //! | [`matrix`] | its rounds: what runs next, what the runs so far say |
 //! | [`grammar`] | how times and shares are typed |
+//! | [`ladder`] | the sizes that are tried, and how they are typed |
 //! | [`schedule`] | the order of the runs, from a seed |
 //! | [`questions`] | is buffering worth it, and must a size be set? In 12 to 28 runs |
 //! | [`search`] | the smallest buffer within a margin of the best, in few runs |
@@ -14,6 +15,7 @@
 //! | [`cost`] | what a run costs: a fixed part, a call, a byte; fitted to many runs |
 //! | [`statistics`] | Hodges-Lehmann, Wilcoxon, bootstrap, Holm, autocorrelation |
 //! | [`output`] | hashes of what came out |
+//! | [`alike`] | do two outputs differ in nothing but times and process numbers? |
 //! | [`store`] | every run in one SQLite file, for sessions that go on after a kill |
 //! | [`environment`] | what a record says about the machine |
 //! | [`cache`] | puts files into the page cache or out of it, and checks that it worked |
@@ -30,11 +32,13 @@
 #[cfg(test)]
 use test_start as _;
 
+pub mod alike;
 pub mod cache;
 pub mod cost;
 pub mod environment;
 mod error;
 pub mod grammar;
+pub mod ladder;
 pub mod matrix;
 pub mod measure;
 pub mod output;

@@ -1,6 +1,7 @@
 //! What was found, in the order in which people want it: a sentence for each claim, a table, and how
 //! it was measured; or the same as JSON.
 
+pub mod dry;
 mod text;
 
 use crate::numbers::{percent, three_digits};

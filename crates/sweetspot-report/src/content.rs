@@ -9,7 +9,7 @@ use crate::chart::{Row, Unit};
 use crate::data::{Cell, Judgement, Kind, NamedSummary, Part, Ratio, Report, Session};
 use crate::figures;
 use crate::numbers::{self, percent};
-pub use crate::parts::{AS_EACH, Block, Figure, Section, Table, cache_in_words, how, unit, worded};
+pub use crate::parts::{Block, Figure, Section, Table, how, unit, worded};
 use crate::parts::{in_words, is_twin, levels};
 use crate::summary;
 use profiles::{before_and_after, profile};

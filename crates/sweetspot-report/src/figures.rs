@@ -11,7 +11,7 @@ use crate::chart::{
 use crate::data::{Cell, Kind, Ratio, Session};
 use crate::numbers::{self, percent};
 use crate::parts::{Figure, Table, how, is_twin, unit, worded};
-pub use costs::light;
+pub(crate) use costs::light;
 use costs::{drift, model};
 use maps::maps;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! What `run --summary` says of a run: as data ([`Record`]), as text, and in figures as that is read again.
 
 pub mod many;
+pub mod run_file;
 
 use crate::numbers::{self, bytes, count, counted};
 use crate::origin::Origin;

@@ -18,93 +18,17 @@ use crate::environment::{self, is_switched_off};
 use crate::interrupts::Asked;
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Answer, Calls};
-use serde::Serialize;
-use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::doctor::{DoctorReport, Finding, Part, SCHEMA_VERSION};
 use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers;
 use sweetspot_report::print::print;
 use sweetspot_report::shown::shown;
 use trial::{Counts, Trial};
 
-/// Changes when a field of the JSON form changes its meaning or goes away.
-const SCHEMA_VERSION: u32 = 1;
 /// Exit status where `run` cannot do anything here.
 const STATUS_CANNOT_RUN: u8 = 1;
-
-/// What somebody would use it for.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Part {
-    /// `run`, `profile`.
-    Run,
-    /// `tune`, `bench`, `verify`.
-    Experiments,
-    /// The plans below `classics/`.
-    Classics,
-    /// What lies in the user's folders.
-    Yours,
-}
-
-impl Part {
-    const ALL: [(Part, &str); 4] = [
-        (Part::Run, "To run programs"),
-        (Part::Experiments, "For tune, bench and verify"),
-        (Part::Classics, "For the classics"),
-        (Part::Yours, "In your folders"),
-    ];
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    Ok,
-    Lacks,
-}
-
-/// One line.
-#[derive(Serialize)]
-struct Finding {
-    part: Part,
-    name: &'static str,
-    state: State,
-    says: String,
-    /// The command that mends it, where one does.
-    mend: Option<String>,
-}
-
-impl Finding {
-    fn ok(part: Part, name: &'static str, says: impl Into<String>) -> Finding {
-        Finding { part, name, state: State::Ok, says: says.into(), mend: None }
-    }
-
-    fn lacks(part: Part, name: &'static str, says: impl Into<String>) -> Finding {
-        Finding { part, name, state: State::Lacks, says: says.into(), mend: None }
-    }
-
-    fn mend(self, command: impl Into<Option<String>>) -> Finding {
-        Finding { mend: command.into(), ..self }
-    }
-
-    fn failed(part: Part, name: &'static str, failure: &Failure) -> Finding {
-        Finding::lacks(part, name, failure.what()).mend(failure.next_step().map(str::to_owned))
-    }
-}
-
-/// Everything that is said.
-#[derive(Serialize)]
-struct DoctorReport {
-    schema_version: u32,
-    version: &'static str,
-    kernel: String,
-    distribution: Option<String>,
-    architecture: String,
-    /// Whether anything of a program is buffered here.
-    run_works: bool,
-    sentence: &'static str,
-    findings: Vec<Finding>,
-}
 
 /// Looks, tries, and says what was found.
 ///
@@ -164,7 +88,7 @@ fn running() -> (Vec<Finding>, &'static str) {
         Ok(library) => library,
         Err(refusal) => {
             let is_started = is_off || matches!(refusal, Refusal::NoPlace(_));
-            findings.push(Finding::failed(part, "library", &refusal.into()));
+            findings.push(failed(part, "library", &refusal.into()));
             return (findings, if is_started { NOTHING } else { REFUSED });
         }
     };
@@ -172,7 +96,7 @@ fn running() -> (Vec<Finding>, &'static str) {
     let trial = match trial::of(&library) {
         Ok(trial) => trial,
         Err(failure) => {
-            findings.push(Finding::failed(part, "trial", &failure));
+            findings.push(failed(part, "trial", &failure));
             return (findings, NOTHING);
         }
     };
@@ -226,32 +150,6 @@ fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
     Finding::lacks(Part::Run, name, says).mend(probe::mend_confinement())
 }
 
-impl DoctorReport {
-    fn text(&self) -> String {
-        let distribution = self.distribution.as_deref().unwrap_or("an unknown distribution");
-        let (version, kernel, architecture) = (self.version, &self.kernel, &self.architecture);
-        let mut text = format!(
-            "sweetspot {version} on {distribution}, Linux {kernel}, {architecture}\n{}\n",
-            self.sentence
-        );
-        let width = self.findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
-        for (part, title) in Part::ALL {
-            let of_part = self.findings.iter().filter(|finding| finding.part == part);
-            for (number, finding) in of_part.enumerate() {
-                if number == 0 {
-                    let _ = writeln!(text, "\n{title}:");
-                }
-                let state = match finding.state {
-                    State::Ok => "ok",
-                    State::Lacks => "lacks",
-                };
-                let (name, says) = (finding.name, &finding.says);
-                let _ = writeln!(text, "  {state:<5}  {name:<width$}  {says}");
-                if let Some(mend) = &finding.mend {
-                    let _ = writeln!(text, "         {:width$}  -> {mend}", "");
-                }
-            }
-        }
-        text
-    }
+fn failed(part: Part, name: &'static str, failure: &Failure) -> Finding {
+    Finding::lacks(part, name, failure.what()).mend(failure.next_step().map(str::to_owned))
 }

@@ -18,7 +18,6 @@ mod generate;
 mod home;
 mod inherited;
 mod interrupts;
-mod ladder;
 mod named;
 mod origin;
 mod own;

@@ -204,20 +204,8 @@ fn not_loaded(live: &Live) -> Answer {
 
 /// Of several reasons the one to be told: rather what forbids than what does not pay.
 fn main_reason(why: &[Why]) -> Option<Why> {
-    let is_final = |why: &&Why| forbids(**why);
+    let is_final = |why: &&Why| why.forbids();
     why.iter().find(is_final).or(why.first()).copied()
-}
-
-/// Reasons that leave no way to buffer a file, as opposed to those for which it does not pay, or came too late.
-pub fn forbids(why: Why) -> bool {
-    !matches!(
-        why,
-        Why::TooFewCalls
-            | Why::LargeTransfers
-            | Why::RandomAccess
-            | Why::NotWorthIt
-            | Why::NotAnswered
-    )
 }
 
 /// What may be done about a confinement of this process that keeps the library from working.

@@ -1,9 +1,8 @@
 //! `sweetspot report`: shows what `tune` and `bench` have measured, also while they do, and what
 //! `profile` and `run --summary` wrote.
 //!
-//! The story: read what was named (`load`) into one form (`data`, by `sessions`); make sentences,
-//! tables and figures of it (`content`, `figures`); show them in a terminal or as Markdown (`text`),
-//! or as a page (`page`) with drawings (`chart`).
+//! The story: read what was named (`load`) into one form; make sentences, tables and figures of it; show
+//! them in a terminal or as Markdown, or as a page with drawings (all of that is `sweetspot_report`'s).
 //!
 //! Invariant: nothing that was named is changed, and no file that holds anything but an older report
 //! is overwritten.
@@ -12,7 +11,6 @@
 //! and `bench` say.
 
 mod load;
-mod sessions;
 
 use crate::arguments;
 use crate::target::Target;

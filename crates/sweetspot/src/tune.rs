@@ -8,13 +8,10 @@
 //! Invariants: nothing is written to `sweetspot.toml` that was not confirmed on fresh runs with
 //! equal outputs. Nothing that the command writes is removed or restored but by `--prepare`.
 
-mod advice;
 mod apart;
 mod files;
 mod machine;
-mod predicted;
 mod recorded;
-pub mod report;
 mod rounds;
 mod rules;
 pub mod stored;
@@ -28,11 +25,8 @@ use crate::interrupts::Interrupts;
 use crate::probe;
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
-use predicted::{Confirmed, Predicted};
 use recorded::{Recorded, keep, tell_confirmed, tell_from, tell_predicted};
-use report::{Found, Stopped, TuneReport};
 use rounds::Bench;
-use rules::Rule;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_lab::questions::Reply;
@@ -41,6 +35,9 @@ use sweetspot_report::failure::Failure;
 use sweetspot_report::print::print;
 use sweetspot_report::shown::lines;
 use sweetspot_report::shown::shown;
+use sweetspot_report::tune::predicted::{Confirmed, Predicted, RUNS};
+use sweetspot_report::tune::rules::{Rule, Tuned};
+use sweetspot_report::tune::{DryRun, Found, Stopped, TuneReport};
 use trial::Trial;
 
 /// Exit status where no answer was confirmed.
@@ -84,7 +81,7 @@ fn is_too_long(arguments: &Tune, seconds: f64) -> bool {
 
 fn plan(arguments: &Tune, seed: u64) -> Plan {
     Plan {
-        sizes: arguments.sizes.len(),
+        sizes: arguments.sizes.count(),
         within: arguments.within,
         seed,
         curve_rounds: if arguments.curve { CURVE_ROUNDS } else { 0 },
@@ -97,6 +94,21 @@ fn show(arguments: &Tune, report: &TuneReport) -> Result<(), Failure> {
         true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
         false => print(&lines(&report.text())),
     }
+}
+
+/// Says what would be done.
+fn dry_run(arguments: &Tune, trial: &Trial<'_>, seconds: f64, rules: &Path) -> Result<(), Failure> {
+    let would = DryRun {
+        seconds,
+        runs: runs_usual(arguments),
+        budget: arguments.budget,
+        sizes: &arguments.sizes,
+        inputs: trial.files().inputs(),
+        outputs: trial.checked(),
+        rules,
+        notes: &trial.notes,
+    };
+    print(&lines(&would.text()))
 }
 
 /// Where the answer goes, if it is not about the command.
@@ -124,8 +136,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>, ends: Interrupts) -> Resul
     trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
-        let would = report::dry_run(&trial, arguments, first.seconds, &rules_at.path);
-        return print(&lines(&would)).map(|()| 0);
+        return dry_run(arguments, &trial, first.seconds, &rules_at.path).map(|()| 0);
     }
     if let Some(Recorded { predicted, .. }) = &recorded {
         bar.set_message("confirming what was predicted");
@@ -204,10 +215,10 @@ fn confirm(
     interrupted: &AtomicBool,
 ) -> Result<Option<Confirmed>, Failure> {
     trial.notes.extend(predicted.notes.iter().cloned());
-    let takes = seconds_first * predicted::RUNS as f64;
+    let takes = seconds_first * RUNS as f64;
     // A user who names a recording has asked for these runs.
     let confirmed = match arguments.from.is_some() || takes <= arguments.budget.as_secs_f64() {
-        true => predicted.confirm(trial, &arguments.sizes, interrupted)?,
+        true => recorded::confirm(predicted, trial, &arguments.sizes, interrupted)?,
         false => None,
     };
     if confirmed.is_none() {
@@ -258,7 +269,7 @@ fn remove_older_rule(
     report: &mut TuneReport,
 ) -> Result<(), Failure> {
     if rules::has_own(&at.path, program) {
-        rules::write(at, &rules::Tuned { program: Some(program), date: "", rules: &[] })?;
+        rules::write(at, &Tuned { program: Some(program), date: "", rules: &[] })?;
         report.notes.push(format!("the rule of an earlier tune is gone from {}", shown(&at.path)));
     }
     Ok(())

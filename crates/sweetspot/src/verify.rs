@@ -9,8 +9,9 @@
 //! order     which files were modified after which
 //! content   the first difference of two contents; times and process numbers in texts
 //! place     which files a run changed, where there is no sandbox
-//! verdict   what is said in the end
 //! ```
+//!
+//! What is said in the end is `sweetspot_report::verify`'s.
 //!
 //! Invariant: with a sandbox nothing outside of its scratch folder is written, but the library's
 //! file in the cache.
@@ -20,7 +21,6 @@ mod content;
 mod order;
 mod place;
 mod runs;
-mod verdict;
 
 use crate::arguments::Verify;
 use crate::environment::Environment;
@@ -28,7 +28,7 @@ use crate::processes::{has_processes, no_processes};
 use crate::reach::{self, Reach};
 use crate::say::say;
 use crate::{buffer, config, preload, probe, recover, resolve};
-use compare::{Difference, Noise, Outcome};
+use compare::{Outcome, words_of_end};
 use runs::{Runs, Way};
 use std::ffi::OsString;
 use std::io;
@@ -41,8 +41,10 @@ use sweetspot_report::failure::Failure;
 use sweetspot_report::print::print;
 use sweetspot_report::shown::lines;
 use sweetspot_report::shown::shown;
+use sweetspot_report::verify::{
+    Buffered, Compared, Difference, Noise, Verdict, Word, note_of_order,
+};
 use sweetspot_sandbox::Content;
-use verdict::{Buffered, Verdict, Word};
 
 /// Exit statuses: as `cmp`, and one for what cannot be told.
 const STATUS_DIFFERS: u8 = 1;
@@ -65,7 +67,7 @@ const INPUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Where it cannot be run or compared; the exit status is 2.
 pub fn verify(arguments: &Verify) -> Result<u8, Failure> {
     let verdict = story(arguments).map_err(|failure| failure.status(STATUS_TROUBLE))?;
-    let printed = print(&lines(&verdict.text(arguments)));
+    let printed = print(&lines(&verdict.text(&arguments.command, arguments.stdio)));
     printed.map_err(|failure| failure.status(STATUS_TROUBLE))?;
     Ok(match verdict.word {
         Word::Identical => 0,
@@ -99,7 +101,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
     let mut runs = Runs::new(arguments, rules)?;
     let mut noise = Noise::default();
     let mut plain = vec![runs.run(&Way::Plain)?, runs.run(&Way::Plain)?];
-    noise.learn(&plain[0], &plain[1]).map_err(cannot_compare)?;
+    compare::learn(&mut noise, &plain[0], &plain[1]).map_err(cannot_compare)?;
     runs.save_space(&mut plain)?;
     let mut buffered = Vec::new();
     let mut notes = Vec::new();
@@ -113,7 +115,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
             let found = confirmed(&mut runs, &mut plain, &outcome, &mut noise, &mut notes)?;
             if !found.is_empty() {
                 let word = Word::Differs(found, size.clone());
-                return Ok(Verdict::new(word, &plain[0], &noise, buffered, notes));
+                return Ok(Verdict::new(word, &compared(&plain[0]), &noise, buffered, notes));
             }
             runs.forget(number)?;
         }
@@ -125,7 +127,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         None if noise.unexplained().next().is_some() => Word::CannotTell(None),
         None => Word::Identical,
     };
-    Ok(Verdict::new(word, &plain[0], &noise, buffered, notes))
+    Ok(Verdict::new(word, &compared(&plain[0]), &noise, buffered, notes))
 }
 
 /// What differs between plain runs and a buffered one, and goes on differing when plain ones are repeated:
@@ -144,7 +146,7 @@ fn confirmed(
         }
         plain.push(runs.run(&Way::Plain)?);
         let again = plain.last().expect("just pushed");
-        let has_learned = noise.learn(&plain[0], again).map_err(cannot_compare)?;
+        let has_learned = compare::learn(noise, &plain[0], again).map_err(cannot_compare)?;
         found = differences(plain, outcome, noise, notes)?;
         if !has_learned {
             break;
@@ -223,13 +225,28 @@ fn differences(
         if reversed.is_beyond_the_limit {
             found.push(reversed.difference);
         } else {
-            let note = verdict::note_of_order(&reversed.difference);
+            let note = note_of_order(&reversed.difference);
             if !notes.contains(&note) {
                 notes.push(note);
             }
         }
     }
     Ok(found)
+}
+
+/// What there was to compare of a plain run.
+fn compared(plain: &Outcome) -> Compared {
+    let (files, bytes) =
+        files(plain).fold((0, 0), |(count, bytes), (_, content)| (count + 1, bytes + content.len));
+    Compared {
+        files,
+        bytes,
+        removed: plain.changes.values().filter(|change| change.is_none()).count(),
+        stdout: plain.stdout.len,
+        stderr: plain.stderr.len,
+        end: words_of_end(plain.end),
+        seconds: plain.seconds,
+    }
 }
 
 /// The files that a run wrote.

@@ -101,7 +101,7 @@ impl BenchReport {
     }
 
     /// That the machine changed, if it did.
-    pub fn shift_words(&self) -> Option<String> {
+    pub(crate) fn shift_words(&self) -> Option<String> {
         let Shift { round, ratio, p } = self.shift?;
         Some(format!(
             "from round {round} on the baseline took {ratio:.2} times as long as before (p {p:.1e}): the \
@@ -109,7 +109,7 @@ impl BenchReport {
         ))
     }
 
-    pub fn control(&self, control: &NullControl) -> String {
+    pub(crate) fn control(&self, control: &NullControl) -> String {
         let share = |share: Option<f64>| share.map_or_else(|| "unknown".to_owned(), percent);
         let alike = control.autocorrelation;
         let alike = alike.map_or_else(|| "unknown".to_owned(), |alike| format!("{alike:.2}"));
@@ -174,7 +174,7 @@ impl BenchReport {
         line
     }
 
-    pub fn mark(&self, row: &Row) -> String {
+    pub(crate) fn mark(&self, row: &Row) -> String {
         let is_doubtful = self.null_control.is_some_and(|control| !control.is_same());
         match (&row.given_up, &row.effect) {
             (Some(_), _) => "given up".to_owned(),

@@ -2,11 +2,11 @@
 //! `summary`, `recover`, `doctor`, and what packages ask for.
 
 use super::TEMPLATE;
-use crate::ladder::duration;
 use clap::{Args, ValueEnum, ValueHint};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+use sweetspot_lab::grammar::duration;
 
 const TOP_EXAMPLES: &str = "\
 Examples:

@@ -1,11 +1,12 @@
 //! What can be typed to measure, and to show what was measured: `tune`, `bench`, `report`, `demo`.
 
 use super::{COMMAND, TEMPLATE};
-use crate::ladder as tune;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use sweetspot_lab::grammar::duration;
+use sweetspot_lab::ladder::{Ladder, ladder, percent};
 
 const TUNE_EXAMPLES: &str = "\
 Examples:
@@ -38,12 +39,12 @@ still open; 125 if sweetspot or the command failed.";
 #[command(help_template = TEMPLATE, before_help = TUNE_EXAMPLES, after_help = TUNE_NOTES, args_override_self = true)]
 pub struct Tune {
     /// The margin: smaller differences do not matter
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = tune::percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
     pub within: f64,
 
     /// The sizes to choose from: powers of two times FROM, up to TO
-    #[arg(long, value_name = "FROM..TO", default_value = "4K..16M", value_parser = tune::ladder)]
-    pub sizes: tune::Ladder,
+    #[arg(long, value_name = "FROM..TO", default_value = "4K..16M", value_parser = ladder)]
+    pub sizes: Ladder,
 
     /// Drop the input files from the page cache before each run
     #[arg(long, conflicts_with = "warm")]
@@ -54,7 +55,7 @@ pub struct Tune {
     pub warm: bool,
 
     /// Start no round after this time: 90s, 5m, 1h
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub budget: Duration,
 
     /// Make up to N times as many runs, for a busy machine
@@ -164,7 +165,7 @@ pub struct Bench {
     pub scale: Option<String>,
 
     /// Start no round after this time: 90s, 5m, 1h
-    #[arg(long, value_name = "TIME", conflicts_with = "between", value_parser = tune::duration)]
+    #[arg(long, value_name = "TIME", conflicts_with = "between", value_parser = duration)]
     pub budget: Option<Duration>,
 
     /// Number of rounds, whatever the plan says
@@ -192,7 +193,7 @@ pub struct Bench {
     pub between: Option<String>,
 
     /// How long to wait after a restart
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub settle: Duration,
 
     /// The command that restarts the machine

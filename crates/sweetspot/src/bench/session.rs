@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Clock, Matrix, Step};
 use sweetspot_lab::plan::{Cache, Plan, Started, Stop};
@@ -408,12 +408,6 @@ fn launcher_words(arguments: &Bench, node: Option<&str>) -> Vec<OsString> {
         None => None,
     };
     text.split_whitespace().filter_map(word).collect()
-}
-
-/// How long a session took so far, about: the times of its runs.
-pub fn seconds_of(runs: &[CellRun]) -> f64 {
-    let walls = runs.iter().filter_map(CellRun::observed).map(|observed| observed.measurement.wall);
-    walls.sum::<Duration>().as_secs_f64()
 }
 
 /// Goes on with a session: the seed that it began with.

@@ -9,23 +9,15 @@ use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::Matrix;
 use sweetspot_lab::plan::Plan;
-use sweetspot_lab::store::{CellRun, Kept, Store};
-use sweetspot_report::bench::Skipped;
-use sweetspot_report::bench::{BenchReport, Findings};
+use sweetspot_lab::store::{Kept, Store};
+use sweetspot_report::bench::{Findings, Skipped};
 use sweetspot_report::failure::Failure;
+use sweetspot_report::sessions::StoredBench;
 
 /// What only the session itself knew.
 #[derive(Default, Deserialize)]
 struct Said {
     notes: Vec<String>,
-}
-
-/// A session, understood.
-pub struct Stored {
-    pub plan: Plan,
-    pub runs: Vec<CellRun>,
-    pub report: BenchReport,
-    pub environment: Option<Environment>,
 }
 
 /// Whether the session is one of `bench`.
@@ -37,7 +29,7 @@ pub fn is_one(kept: &Kept) -> bool {
 ///
 /// # Errors
 /// Where it cannot be read, or is not understood.
-pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
+pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<StoredBench, Failure> {
     let (unknown, subject, said) = begin_to_read::<Subject, Said>(kept, path)?;
     let begun: Option<Begun> = understood(&kept.session.circumstances);
     let Some(begun) = begun.filter(|begun| !begun.text.is_empty()) else {
@@ -71,5 +63,5 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
     }
     .report()
     .map_err(lab)?;
-    Ok(Stored { plan, runs, report, environment })
+    Ok(StoredBench { plan, runs, report, environment })
 }

@@ -1,6 +1,5 @@
 //! The kernel, shared memory, the sandbox, folders, and what was left behind.
 
-use super::{Finding, Part};
 use crate::home;
 use crate::preload::{FOLDER_OF_ROOT, belongs_to_us};
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -14,6 +13,7 @@ use sweetspot_guard::process::with_size_errors;
 use sweetspot_guard::recover::{Mode, recover, saved_apart, stale_ledgers};
 use sweetspot_guard::{Error, ErrorKind};
 use sweetspot_lab::{cache, environment::Environment};
+use sweetspot_report::doctor::{Finding, Part};
 use sweetspot_report::numbers;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;

@@ -2,9 +2,9 @@
 //!
 //! Not here: what one plan needs; `bench --dry-run` says it.
 
-use super::{Finding, Part};
 use crate::resolve;
 use std::ffi::OsStr;
+use sweetspot_report::doctor::{Finding, Part};
 use sweetspot_report::shown::shown;
 
 /// Command, what it is for, and how it is installed on Debian.

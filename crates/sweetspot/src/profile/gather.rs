@@ -1,7 +1,6 @@
-//! From counters to a profile: names, kinds of files, sums for each process, reasons.
+//! From counters to a profile: names, kinds of files, sums for each process.
 
 use super::Run;
-use crate::probe::forbids;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,13 +11,12 @@ use sweetspot_guard::observation::{self, Observed, Usage};
 use sweetspot_report::origin::Origin;
 use sweetspot_report::profile::coverage;
 use sweetspot_report::profile::data::{
-    Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
+    Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times,
 };
+use sweetspot_report::profile::sampled::{buffered, scaled};
 
 /// Folders of files that the kernel makes up, or that are devices.
 const MADE_UP: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
-/// Small calls of a file that are too few for a buffer, ever.
-const FEW_CALLS: u64 = 64;
 
 /// Everything but what follows from costs.
 pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
@@ -157,41 +155,6 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
     }
 }
 
-/// What buffering would do with a file with so many reads, writes and seeks. Where only some of them
-/// were looked at closely, what was found stands for all of the kind.
-pub fn buffered(would: impl Fn(Would) -> u64, calls: [u64; 3], is_folder: bool) -> Buffered {
-    let asked = [Would::AskedReads, Would::AskedWrites, Would::AskedSeeks].map(&would);
-    let by_reads = |found| scaled(would(found), asked[0], calls[0]);
-    let by_writes = |found| scaled(would(found), asked[1], calls[1]);
-    // A file gets its buffer while each call is followed; of a folder's files only some are.
-    let by_files = |found| match is_folder {
-        true => scaled(would(found), asked.iter().sum(), calls.iter().sum()),
-        false => would(found),
-    };
-    Buffered {
-        hits: by_reads(Would::Hit),
-        hit_bytes: by_reads(Would::HitBytes),
-        fills: by_reads(Would::Fill),
-        fill_bytes: by_reads(Would::FillBytes),
-        asks: by_reads(Would::Ask),
-        appends: by_writes(Would::Append),
-        append_bytes: by_writes(Would::AppendBytes),
-        flushes: by_writes(Would::Flush),
-        flush_bytes: by_writes(Would::FlushBytes),
-        seeks: scaled(would(Would::Seek), asked[2], calls[2]),
-        quiesces: by_files(Would::Quiesce),
-        opens: by_files(Would::Open),
-    }
-}
-
-/// What was found in `asked` calls, for all `calls`; as it is where none was asked.
-fn scaled(found: u64, asked: u64, calls: u64) -> u64 {
-    match asked {
-        0 => found,
-        asked => (u128::from(found) * u128::from(calls) / u128::from(asked)) as u64,
-    }
-}
-
 fn times(times: &observation::Times, sizes: &[u64; SIZES]) -> Times {
     // Of files that are counted by folder only some are timed: these stand for the others.
     let large = match times.large {
@@ -230,76 +193,5 @@ fn kind_of(path: &str) -> FileKind {
         Ok(metadata) if !metadata.is_file() => FileKind::Other,
         // Gone by now: most likely a temporary file.
         _ => FileKind::File,
-    }
-}
-
-/// Takes away what the obstacle, if there is one, leaves no way to.
-pub fn hinder(profile: &mut Profile) {
-    let Some(obstacle) = &profile.obstacle else { return };
-    for file in &mut profile.files {
-        if obstacle.is_whole {
-            file.buffered = Buffered::default();
-            file.reasons.insert(0, obstacle.reason.clone());
-        } else if file.writes > 0 {
-            let reads_only = Buffered {
-                appends: 0,
-                append_bytes: 0,
-                flushes: 0,
-                flush_bytes: 0,
-                ..file.buffered
-            };
-            file.buffered = reads_only;
-            file.reasons.push(obstacle.reason.clone());
-        }
-    }
-}
-
-/// When verdicts stand: says why, where the library could not.
-pub fn judge_reasons(profile: &mut Profile) {
-    for file in &mut profile.files {
-        let text = |why: Why| why.text().to_string();
-        if file.verdict == Verdict::WillGain {
-            continue;
-        }
-        if file.kind == FileKind::Other && file.reasons.is_empty() {
-            file.reasons.push(text(Why::NotRegular));
-        }
-        let calls = file.transferring_calls();
-        let small = calls.saturating_sub(file.timed.reads.large + file.timed.writes.large);
-        let pays = file.buffered.hits + file.buffered.appends;
-        if file.reasons.is_empty() {
-            file.reasons.push(match () {
-                () if calls == 0 && file.maps > 0 => text(Why::Mapped),
-                () if small <= FEW_CALLS * file.together.max(1) => text(Why::TooFewCalls),
-                () if file.pattern.random > calls / 4 => text(Why::RandomAccess),
-                () if file.moved_bytes() / calls.max(1) >= 16 << 10 => text(Why::LargeTransfers),
-                () if pays > calls / 2 => "used, but takes too little of the time".to_string(),
-                () => text(Why::NotWorthIt),
-            });
-        }
-    }
-    // Reasons that forbid say more than those for which it does not pay; of them stdio's least, as
-    // `--stdio` lifts that one and no other.
-    let rank = |reason: &String| match Why::said(reason) {
-        Some(Why::Stdio) => 1,
-        Some(why) if forbids(why) => 0,
-        _ => 2,
-    };
-    let obstacle = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);
-    for file in &mut profile.files {
-        file.reasons.sort_by_key(rank);
-        if let Some(obstacle) = obstacle.filter(|_| file.kind == FileKind::File) {
-            file.reasons.retain(|reason| *reason != obstacle.reason);
-            file.reasons.insert(0, obstacle.reason.clone());
-            file.verdict = Verdict::NotBuffered;
-        }
-    }
-    if obstacle.is_some() {
-        profile.prediction = None;
-    }
-    for file in &profile.files {
-        if let Some(process) = file.process.and_then(|index| profile.processes.get_mut(index)) {
-            process.seconds += file.seconds;
-        }
     }
 }

@@ -3,7 +3,7 @@
 //! The library is loaded in its observing mode: every call goes to the kernel and is counted in
 //! memory that this process shares (`sweetspot_guard::observation`). Afterwards the costs of calls
 //! are measured on the file system that matters (`calibrate`), the cost model says what buffering
-//! would save (`model`), and a report is made (`report`, `data`).
+//! would save, and a report is made (`sweetspot_report::profile`).
 //!
 //! A parent waits, as `time` does: exit status, output and signals are the program's own.
 
@@ -11,11 +11,8 @@ mod calibrate;
 pub mod compare;
 mod gather;
 mod kernel;
-mod model;
 mod places;
 pub mod recording;
-pub mod replay;
-mod timeline;
 
 use crate::arguments;
 use crate::buffer::Asked;
@@ -31,8 +28,6 @@ use crate::run::{Start, end_as, find, sizes_and_rules};
 use crate::session::in_ledger;
 use crate::target::Target;
 use kernel::Kernel;
-pub use model::RUN_ERROR;
-use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -45,10 +40,11 @@ use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::profile::data::{self, Costs, Obstacle, Profile};
+use sweetspot_report::profile::recording::Recording;
 use sweetspot_report::profile::report::{self, Style};
-use sweetspot_report::profile::{insight, sentence};
+use sweetspot_report::profile::timeline::{self, Timeline};
+use sweetspot_report::profile::{insight, model, reasons, sentence};
 use sweetspot_report::shown::{plain, shown};
-use timeline::Timeline;
 
 /// How all reports begin, by which an older one in the file is recognised.
 const TITLE: &str = "sweetspot profile\n";
@@ -114,7 +110,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     }
     if let Some(target) = record {
         let (lines, lost) = observation.calls();
-        match Recording::new(profile, &lines, lost).bytes() {
+        match recording::bytes(&Recording::new(profile, &lines, lost)) {
             Ok(bytes) => target.write(bytes),
             Err(error) => crate::say::say(Failure::own(format!("--record: {error}"))),
         }
@@ -262,10 +258,10 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     let mut lines = Progress { started, is_shown: false, before: (0, 0), looked: started };
     let pid = child.pid();
     let mut delayed = Duration::ZERO;
-    let mut timeline = Timeline::new(started);
+    let mut timeline = Timeline::default();
     let ended = child.wait_with(timeline::GAP, || {
         delayed = delay(pid).unwrap_or_default().max(delayed);
-        timeline.look(|| observation.so_far());
+        timeline.look(started.elapsed().as_secs_f64(), || observation.so_far());
         if is_watched && started.elapsed() > QUIET && lines.looked.elapsed() >= BEAT {
             lines.show(observation.so_far());
         }
@@ -350,9 +346,9 @@ fn obstacle(reach: &Reach, program: &Path, environment: &Environment) -> Option<
 
 /// What follows from counts and costs.
 fn judge(profile: &mut Profile, reach: &Reach) {
-    gather::hinder(profile);
+    reasons::hinder(profile);
     model::judge(profile);
-    gather::judge_reasons(profile);
+    reasons::judge(profile);
     model::judge_stdio(profile);
     profile.insights = insight::all(profile, reach);
     profile.sentence = sentence::sentence(profile, reach, probe::mend);

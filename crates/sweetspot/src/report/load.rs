@@ -1,7 +1,6 @@
 //! Reads what was named: stores of `tune` and `bench`, profiles, summaries, and reports that were
 //! written as JSON. What a file is follows from how it begins, not from its name.
 
-use super::sessions;
 use crate::arguments;
 use crate::experiment::lab;
 use crate::named;
@@ -12,6 +11,7 @@ use std::path::Path;
 use sweetspot_lab::store::{Kept, Store};
 use sweetspot_report::data::{NamedProfile, NamedSummary, Report, SCHEMA, Session};
 use sweetspot_report::failure::Failure;
+use sweetspot_report::sessions;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary;
 

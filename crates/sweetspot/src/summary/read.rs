@@ -1,15 +1,13 @@
-//! The files of a folder: which are ours, and what they say.
+//! The files of a folder, and what they say.
 
-use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use sweetspot_report::failure::Failure;
-use sweetspot_report::profile::data::{self, Profile};
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::many::{Folder, Run, Skipped};
-use sweetspot_report::summary::{self, Record};
+use sweetspot_report::summary::run_file::RunFile;
 
 /// A larger file is none of ours: a profile has at most some ten thousand files and processes.
 const BYTES_MAX: u64 = 256 << 20;
@@ -23,8 +21,8 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
     for path in files(paths)? {
         let name = path.display().to_string();
         match read(&path) {
-            Ok(Ours::Summary(record)) => summaries.push(Run::of_summary(name, *record)),
-            Ok(Ours::Profile(profile)) => profiles.push(Run::of_profile(name, *profile)),
+            Ok(RunFile::Summary(record)) => summaries.push(Run::of_summary(name, *record)),
+            Ok(RunFile::Profile(profile)) => profiles.push(Run::of_profile(name, *profile)),
             Err(why) => skipped.push(Skipped { file: name, why }),
         }
     }
@@ -72,21 +70,8 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-enum Ours {
-    Summary(Box<Record>),
-    Profile(Box<Profile>),
-}
-
-/// What both kinds begin with.
-#[derive(Deserialize)]
-struct Head {
-    sweetspot_summary: Option<u32>,
-    sweetspot_profile: Option<u32>,
-    version: Option<String>,
-}
-
 /// Reads one file, or says why not.
-fn read(path: &Path) -> Result<Ours, String> {
+fn read(path: &Path) -> Result<RunFile, String> {
     let metadata = path.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {
         return Err("not a regular file".to_owned());
@@ -98,36 +83,5 @@ fn read(path: &Path) -> Result<Ours, String> {
         return Err("too large for a file of a run".to_owned());
     }
     let content = fs::read(path).map_err(|error| error.to_string())?;
-    if content.starts_with(summary::TITLE.as_bytes()) {
-        return Err("a text summary; use --summary=DIR/ for files that can be combined".to_owned());
-    }
-    if !content.starts_with(b"{") {
-        return Err("not a file of a run".to_owned());
-    }
-    let head: Head = parse(&content)?;
-    let version = head.version.unwrap_or_else(|| "of another version".to_owned());
-    let is_known = |found: u32, ours: u32| match found == ours {
-        true => Ok(()),
-        false => Err(format!(
-            "written by sweetspot {version} with schema {found}; this one reads {ours}"
-        )),
-    };
-    match (head.sweetspot_summary, head.sweetspot_profile) {
-        (Some(found), _) => {
-            is_known(found, summary::SCHEMA)?;
-            Ok(Ours::Summary(Box::new(parse(&content)?)))
-        }
-        (None, Some(found)) => {
-            is_known(found, data::SCHEMA)?;
-            Ok(Ours::Profile(Box::new(parse(&content)?)))
-        }
-        (None, None) => Err("not a file of a run".to_owned()),
-    }
-}
-
-fn parse<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(content).map_err(|error| match error.classify() {
-        serde_json::error::Category::Eof => "not complete: it ends too early".to_owned(),
-        _ => format!("broken: {error}"),
-    })
+    RunFile::understood(&content)
 }

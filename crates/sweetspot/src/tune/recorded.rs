@@ -2,18 +2,22 @@
 
 use crate::arguments::Tune;
 use crate::experiment::lab;
-use crate::profile::recording::Recording;
-use crate::tune::predicted::{Confirmed, Predicted};
-use crate::tune::report::{Findings, Found, TuneReport};
-use crate::tune::rules::Rule;
+use crate::profile::recording;
 use crate::tune::trial::Trial;
 use crate::tune::{is_smallest, plan, program_name, rules, runs_usual, show};
 use std::path::Path;
-use sweetspot_lab::search::Answer;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use sweetspot_lab::ladder::Ladder;
+use sweetspot_lab::search::{Answer, Phase, Round};
 use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::typed;
+use sweetspot_report::profile::recording::Recording;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shell::words as shell_words;
+use sweetspot_report::shown::shown;
+use sweetspot_report::tune::predicted::{Confirmed, Predicted, ROUNDS};
+use sweetspot_report::tune::rules::{Rule, Tuned};
+use sweetspot_report::tune::{Findings, Found, TuneReport};
 
 /// A recorded run, and what follows from it.
 pub(super) struct Recorded {
@@ -36,8 +40,12 @@ impl Recorded {
     }
 
     pub(super) fn read(arguments: &Tune, path: &Path) -> Result<Recorded, Failure> {
-        let recording = Recording::read(path)?;
-        let mut predicted = Predicted::new(&recording, path, &arguments.sizes, arguments.within)?;
+        let recording = recording::read(path)?;
+        let predicted = Predicted::new(&recording, &arguments.sizes, arguments.within);
+        let mut predicted = predicted.ok_or_else(|| {
+            Failure::own(format!("{}: the program made no call on a file", shown(path)))
+                .next("there is nothing to buffer; it runs as fast as it can")
+        })?;
         let command: Vec<String> =
             arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         if !command.is_empty() && command != recording.profile.command {
@@ -90,6 +98,31 @@ pub(super) fn tell_predicted(
     show(arguments, &report)
 }
 
+/// Runs the command a few times, to see whether it is as predicted. `None` where that was
+/// interrupted.
+///
+/// # Errors
+/// As [`Trial::run`].
+pub(super) fn confirm(
+    predicted: &Predicted,
+    trial: &mut Trial,
+    sizes: &Ladder,
+    interrupted: &AtomicBool,
+) -> Result<Option<Confirmed>, Failure> {
+    let (mut rounds, mut measurements) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let before = measurements.len();
+        for setting in predicted.order(round) {
+            if interrupted.load(Relaxed) {
+                return Ok(None);
+            }
+            measurements.push((setting, trial.run(sizes, setting)?));
+        }
+        rounds.push(Round::measured(Phase::Confirm, &measurements[before..]));
+    }
+    Ok(Some(predicted.confirmed(rounds, measurements, sizes)))
+}
+
 /// Says what a recorded run has predicted and a few runs have confirmed, and keeps it. Returns the exit
 /// status.
 pub(super) fn tell_confirmed(
@@ -138,7 +171,7 @@ pub(super) fn keep(
     report: &mut TuneReport,
 ) -> Result<(), Failure> {
     let date = jiff::Zoned::now().date().to_string();
-    let tuned = rules::Tuned { program: program.as_deref(), date: &date, rules };
+    let tuned = Tuned { program: program.as_deref(), date: &date, rules };
     let warning = rules::write(rules_at, &tuned)?;
     report.written(&rules_at.path, &tuned, warning);
     Ok(())

@@ -3,9 +3,7 @@
 use crate::arguments::Tune;
 use crate::experiment::{Circumstances, cannot_go_on, lab, seed_by_lot};
 use crate::home;
-use crate::tune::report::{Findings, Found, Stopped, TuneReport};
-use crate::tune::rules::Rule;
-use crate::tune::trial::{Trial, called};
+use crate::tune::trial::Trial;
 use crate::tune::{FILES_TRIED_MAX, is_smallest, plan, program_name, rules, runs_usual};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -24,6 +22,8 @@ use sweetspot_lab::statistics;
 use sweetspot_lab::store::{self, Store, StoredSession};
 use sweetspot_report::failure::Failure;
 use sweetspot_report::numbers::typed;
+use sweetspot_report::tune::rules::{Rule, Tuned};
+use sweetspot_report::tune::{Findings, Found, Stopped, TuneReport, called};
 
 /// Everything that a session needs.
 pub(super) struct Bench<'a> {
@@ -152,31 +152,10 @@ impl<'a> Bench<'a> {
         }
         let what = called(&self.arguments.sizes, setting);
         let phase = format!("{phase:?}").to_lowercase();
-        let known = match self.found() {
-            Ok(Found::Smallest(Some(guess))) => self.so_far(&guess),
-            Ok(Found::Worth(questions::Answer { worth: Some(worth), .. })) => {
-                format!("; so far {:.2} times as fast with auto", worth.speed)
-            }
-            _ => String::new(),
-        };
+        let known = self.found().map(|found| found.so_far(&self.arguments.sizes, &self.rounds));
+        let known = known.unwrap_or_default();
         let round = self.rounds.len() + 1;
         self.bar.set_message(format!("round {round}, {phase}: {what}{known}"));
-    }
-
-    /// The best guess, and how it stands to the best other size.
-    fn so_far(&self, guess: &Answer) -> String {
-        let Answer { choice, rival, .. } = *guess;
-        let confidence = paired::CONFIDENCE_FIXED;
-        let ratio =
-            search::ratio(&self.rounds, Phase::Scout, choice, rival, confidence).ok().flatten();
-        let stands = ratio.map_or_else(String::new, |ratio| match ratio.interval {
-            Some(interval) => format!(
-                ", {:.2} ({:.2} to {:.2}) of the best",
-                ratio.value, interval.low, interval.high
-            ),
-            None => format!(", {:.2} of the best", ratio.value),
-        });
-        format!("; so far {}{stands}", called(&self.arguments.sizes, choice))
     }
 
     /// Tries to leave single files unbuffered that were fetched in larger pieces than were used.
@@ -226,7 +205,7 @@ impl<'a> Bench<'a> {
         let mut paths = Vec::new();
         for (place, rules) in [vec![all.clone()], vec![rule.clone(), all]].iter().enumerate() {
             let path = folder.path().join(format!("{place}.toml"));
-            let tuned = rules::Tuned { program: Some(&name), date: "", rules };
+            let tuned = Tuned { program: Some(&name), date: "", rules };
             rules::write(&rules::RulesFile::named(&path), &tuned)?;
             paths.push(path);
         }

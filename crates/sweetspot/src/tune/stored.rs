@@ -1,16 +1,16 @@
 //! What a session of `tune` found, from the runs that are kept: now or later, finished or not.
 
-use super::report::{Findings, Found, TuneReport};
 use super::rounds::Begun;
 use super::{CURVE_ROUNDS, lab};
 use crate::experiment::{begin_to_read, understood};
-use crate::ladder::{self, Ladder};
 use serde::Deserialize;
 use std::path::Path;
-use sweetspot_lab::environment::Environment;
-use sweetspot_lab::search::{Plan, Round};
-use sweetspot_lab::store::{self, Kept, Run, Store};
+use sweetspot_lab::ladder;
+use sweetspot_lab::search::Plan;
+use sweetspot_lab::store::{self, Kept, Store};
 use sweetspot_report::failure::Failure;
+use sweetspot_report::sessions::StoredTune;
+use sweetspot_report::tune::{Findings, Found};
 
 /// What was asked for; `rounds` writes it.
 #[derive(Deserialize)]
@@ -42,19 +42,6 @@ struct Said {
     notes: Vec<String>,
 }
 
-/// A session, understood.
-pub struct Stored {
-    pub command: Vec<String>,
-    pub sizes: Ladder,
-    pub plan: Plan,
-    /// All runs, also those of a round that is not whole.
-    pub runs: Vec<Run>,
-    /// The whole rounds.
-    pub rounds: Vec<Round>,
-    pub report: TuneReport,
-    pub environment: Option<Environment>,
-}
-
 /// Whether the session is one of `tune`.
 pub fn is_one(kept: &Kept) -> bool {
     understood::<Subject>(&kept.session.subject).is_some()
@@ -64,7 +51,7 @@ pub fn is_one(kept: &Kept) -> bool {
 ///
 /// # Errors
 /// Where it cannot be read, or is not understood.
-pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
+pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<StoredTune, Failure> {
     let (unknown, subject, said) = begin_to_read::<Subject, Said>(kept, path)?;
     let begun: Begun = serde_json::from_str(&kept.session.circumstances)
         .map_err(|error| unknown(error.to_string()))?;
@@ -74,7 +61,7 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
         _ => return Err(unknown("its sizes are not known".to_owned())),
     };
     let plan = Plan {
-        sizes: sizes.len(),
+        sizes: sizes.count(),
         within: subject.within,
         seed: begun.circumstances.seed,
         curve_rounds: if subject.curve { CURVE_ROUNDS } else { 0 },
@@ -98,5 +85,5 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
     .report()
     .map_err(lab)?;
     let environment = begun.environment;
-    Ok(Stored { command: subject.command, sizes, plan, runs, rounds, report, environment })
+    Ok(StoredTune { command: subject.command, sizes, plan, runs, rounds, report, environment })
 }

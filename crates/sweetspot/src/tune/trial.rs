@@ -10,17 +10,17 @@ mod start;
 use super::apart::Apart;
 use super::files::{Files, Outputs, Scan, named};
 use crate::arguments::Tune;
-use crate::ladder::Ladder;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session as guarded;
+use sweetspot_lab::ladder::Ladder;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{OFF, Setting};
 use sweetspot_report::failure::Failure;
-use sweetspot_report::numbers::{spoken, typed};
+use sweetspot_report::numbers::typed;
 use sweetspot_report::profile::data::Profile;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
@@ -336,9 +336,4 @@ fn is_pipe_or_socket(path: &Path) -> bool {
         let kind = metadata.file_type();
         kind.is_fifo() || kind.is_socket()
     })
-}
-
-/// How a setting is called while it runs.
-pub fn called(ladder: &Ladder, setting: Setting) -> String {
-    spoken(ladder.buffer(setting))
 }

@@ -5,13 +5,15 @@
 //! Noise that is only times, process numbers or temporary names still leaves the rest of the item to
 //! be compared; any other noise makes the item useless for a verdict, and is said.
 
-use super::content::{self, FirstDifference, Span};
+use super::content;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_lab::alike::Span;
 use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
+use sweetspot_report::verify::{Aspect, Difference, Item, Noise};
 use sweetspot_sandbox::{Changes, Content, End, Entry, Kind};
 
 /// All that can be seen of one run.
@@ -52,107 +54,54 @@ impl Outcome {
     }
 }
 
-/// What differs.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Item {
-    End,
-    Stdout,
-    Stderr,
-    File(PathBuf),
-}
-
-/// In what it differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Aspect {
-    Presence,
-    Kind,
-    Content,
-    Mode,
-    Owner,
-    Links,
-    Attributes,
-    /// The time of modification, where it is the same in every run because the program sets it.
-    Modified,
-    /// Which of two files was modified last.
-    Order,
-    End,
-}
-
-/// One difference, with both sides in words, or the place in the content.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    pub item: Item,
-    pub aspect: Aspect,
-    pub sides: [String; 2],
-    pub place: Option<FirstDifference>,
-}
-
-/// What differs from run to run by itself.
-#[derive(Default)]
-pub struct Noise {
-    /// Cannot be compared.
-    pub known: BTreeSet<(Item, Aspect)>,
-    /// Lines that differ in times and process numbers only.
-    pub times: BTreeMap<Item, BTreeSet<usize>>,
-    /// Folders in which names are made up anew each time.
-    pub temporary: BTreeSet<PathBuf>,
-}
-
-impl Noise {
-    /// What keeps a verdict from being told: everything but times.
-    pub fn unexplained(&self) -> impl Iterator<Item = &(Item, Aspect)> {
-        self.known.iter().filter(|(_, aspect)| *aspect != Aspect::Modified)
-    }
-
-    /// Learns from two runs that should be alike. Says whether there was anything to learn.
-    ///
-    /// # Errors
-    /// Where a content cannot be read.
-    pub fn learn(&mut self, left: &Outcome, right: &Outcome) -> io::Result<bool> {
-        self.learn_names(left, right);
-        self.learn_times(left, right);
-        let found = differences(left, right, self)?;
-        for difference in &found {
-            if difference.aspect == Aspect::Content
-                && let Some(lines) = only_times(&difference.item, left, right, self)?
-            {
-                self.times.entry(difference.item.clone()).or_default().extend(lines);
-                continue;
-            }
-            self.known.insert((difference.item.clone(), difference.aspect));
+/// Learns from two runs that should be alike. Says whether there was anything to learn.
+///
+/// # Errors
+/// Where a content cannot be read.
+pub fn learn(noise: &mut Noise, left: &Outcome, right: &Outcome) -> io::Result<bool> {
+    learn_names(noise, left, right);
+    learn_times(noise, left, right);
+    let found = differences(left, right, noise)?;
+    for difference in &found {
+        if difference.aspect == Aspect::Content
+            && let Some(lines) = only_times(&difference.item, left, right, noise)?
+        {
+            noise.times.entry(difference.item.clone()).or_default().extend(lines);
+            continue;
         }
-        Ok(!found.is_empty())
+        noise.known.insert((difference.item.clone(), difference.aspect));
     }
+    Ok(!found.is_empty())
+}
 
-    /// A folder that only one of them touched may be touched by others.
-    fn learn_times(&mut self, left: &Outcome, right: &Outcome) {
-        let entries = left.changes.iter().chain(&right.changes);
-        let is_folder = |change: &Option<Entry>| {
-            change.as_ref().is_some_and(|entry| matches!(entry.kind, Kind::Folder))
-        };
-        for (path, _) in entries.filter(|(_, change)| is_folder(change)) {
-            let both = [left, right].map(|run| run.saw_time(&run.changes, path));
-            if both.contains(&false) {
-                self.known.insert((Item::File(path.clone()), Aspect::Modified));
-            }
+/// A folder that only one of them touched may be touched by others.
+fn learn_times(noise: &mut Noise, left: &Outcome, right: &Outcome) {
+    let entries = left.changes.iter().chain(&right.changes);
+    let is_folder = |change: &Option<Entry>| {
+        change.as_ref().is_some_and(|entry| matches!(entry.kind, Kind::Folder))
+    };
+    for (path, _) in entries.filter(|(_, change)| is_folder(change)) {
+        let both = [left, right].map(|run| run.saw_time(&run.changes, path));
+        if both.contains(&false) {
+            noise.known.insert((Item::File(path.clone()), Aspect::Modified));
         }
     }
+}
 
-    /// A folder in which both have as many new names that the other lacks has temporary names.
-    fn learn_names(&mut self, left: &Outcome, right: &Outcome) {
-        let made = |one: &Changes, other: &Changes| -> BTreeMap<PathBuf, usize> {
-            let mut folders = BTreeMap::new();
-            for path in only_in(one, other) {
-                *folders.entry(path.parent().unwrap_or(path).to_owned()).or_default() += 1;
-            }
-            folders
-        };
-        let right_made = made(&right.changes, &left.changes);
-        let both = made(&left.changes, &right.changes)
-            .into_iter()
-            .filter(|(folder, count)| right_made.get(folder) == Some(count));
-        self.temporary.extend(both.map(|(folder, _)| folder));
-    }
+/// A folder in which both have as many new names that the other lacks has temporary names.
+fn learn_names(noise: &mut Noise, left: &Outcome, right: &Outcome) {
+    let made = |one: &Changes, other: &Changes| -> BTreeMap<PathBuf, usize> {
+        let mut folders = BTreeMap::new();
+        for path in only_in(one, other) {
+            *folders.entry(path.parent().unwrap_or(path).to_owned()).or_default() += 1;
+        }
+        folders
+    };
+    let right_made = made(&right.changes, &left.changes);
+    let both = made(&left.changes, &right.changes)
+        .into_iter()
+        .filter(|(folder, count)| right_made.get(folder) == Some(count));
+    noise.temporary.extend(both.map(|(folder, _)| folder));
 }
 
 /// Names that are there in one and not in the other, without those below such names.
@@ -408,7 +357,7 @@ fn words_of_time(nanoseconds: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::content::Pids;
+    use sweetspot_lab::alike::Pids;
 
     /// Whether a folder is among the changes depends on where the overlay is laid, and so on what
     /// others have mounted below it meanwhile.
@@ -442,7 +391,7 @@ mod tests {
         check(&made, &run(&[look(8)], Elsewhere::AsItIs), &[Aspect::Modified]);
         check(&alone, &run(&[Entry { mode: 0, ..look(7) }], Elsewhere::AsItIs), &[Aspect::Mode]);
         let mut noise = Noise::default();
-        noise.learn(&made, &alone).unwrap();
+        learn(&mut noise, &made, &alone).unwrap();
         let again = differences(&made, &run(&[look(8)], Elsewhere::AsItIs), &noise).unwrap();
         assert!(again.is_empty(), "what once only one of two runs touched says nothing later");
         let before = Elsewhere::Before([(path.clone(), look(6))].into());

@@ -1,9 +1,10 @@
 //! The order in which files were modified: others can notice which of two files is newer.
 
-use super::compare::{Aspect, Difference, Item, Noise, Outcome, aligned};
+use super::compare::{Outcome, aligned};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use sweetspot_report::shown::shown;
+use sweetspot_report::verify::{Aspect, Difference, Item, Noise};
 use sweetspot_sandbox::Changes;
 
 /// Modification times closer than this may be in either order: so long a byte may wait.

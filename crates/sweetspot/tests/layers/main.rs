@@ -27,7 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The command line, from the lowest layer up. A module imports only from layers below its own.
 const COMMAND_LINE: &[&[&str]] = &[
-    &["environment", "home", "ladder", "processes", "say"],
+    &["environment", "home", "processes", "say"],
     &["inherited", "interrupts", "named", "own", "seen"],
     &["arguments", "buffer", "preload", "resolve", "origin", "experiment", "target"],
     &["config", "reach"],

@@ -1,5 +1,5 @@
-//! The sweet spot from one run: what a recording says of every size (`profile::replay`), and a few real
-//! runs that confirm it.
+//! The sweet spot from one run: what a recording says of every size (`profile::replay`), and whether a few
+//! real runs confirm it.
 //!
 //! A prediction comes from a model of calls, bytes and questions, each with its cost. It is good at where
 //! the curve becomes flat and worse at how high it is, so the confirmation asks both: is the gain as
@@ -7,26 +7,22 @@
 //! has an interval, too, from how much equal runs differed: where prediction and runs cannot both be
 //! right, that is a miss.
 
-use super::report::PredictedRow;
-use super::trial::{Trial, called};
-use crate::ladder::Ladder;
-use crate::profile::RUN_ERROR;
+use super::{PredictedRow, called};
+use crate::numbers::{self, three, typed};
+use crate::profile::data::Prediction;
+use crate::profile::model::RUN_ERROR;
 use crate::profile::recording::Recording;
 use crate::profile::replay;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
+use sweetspot_lab::ladder::Ladder;
 use sweetspot_lab::measure::Measurement;
-use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
-use sweetspot_report::failure::Failure;
-use sweetspot_report::numbers::{self, three, typed};
-use sweetspot_report::shown::shown;
+use sweetspot_lab::search::{Answer, OFF, Round, Setting};
 
 /// Runs of a confirmation, at most.
 pub const RUNS: usize = 3 * ROUNDS;
 /// Rounds of a confirmation: with three settings six runs, beside the recorded one and the one from
 /// which files are learned.
-const ROUNDS: usize = 2;
+pub const ROUNDS: usize = 2;
 /// Two standard deviations.
 const DEVIATIONS: f64 = 2.0;
 /// Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on: a setting that ran
@@ -43,25 +39,13 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// Tries every size of the ladder on the calls of a recording.
-    ///
-    /// # Errors
-    /// Where it holds no call.
-    pub fn new(
-        recording: &Recording,
-        path: &Path,
-        sizes: &Ladder,
-        within: f64,
-    ) -> Result<Predicted, Failure> {
+    /// Tries every size of the ladder on the calls of a recording; `None`: it holds no call.
+    pub fn new(recording: &Recording, sizes: &Ladder, within: f64) -> Option<Predicted> {
         let lines = recording.lines();
         let mut rows = Vec::new();
         for setting in sizes.settings().filter(|setting| *setting != OFF) {
             let buffer = sizes.buffer(setting);
-            let Some(found) = replay::predict(recording, &lines, buffer) else {
-                let shown = shown(path);
-                return Err(Failure::own(format!("{shown}: the program made no call on a file"))
-                    .next("there is nothing to buffer; it runs as fast as it can"));
-            };
+            let found = replay::predict(recording, &lines, buffer)?;
             if rows.is_empty() {
                 let seconds = found.seconds * found.ratio;
                 rows.push(row(OFF, BufferSize::Off, seconds, None));
@@ -75,9 +59,9 @@ impl Predicted {
                 recording.lost
             ));
         }
-        let auto = sizes.len() + 1;
+        let auto = sizes.count() + 1;
         let answer = choose(&rows, auto, within);
-        Ok(Predicted { rows, answer, notes, auto })
+        Some(Predicted { rows, answer, notes, auto })
     }
 
     fn row(&self, setting: Setting) -> &PredictedRow {
@@ -85,7 +69,7 @@ impl Predicted {
     }
 
     /// What would be used.
-    pub fn setting(&self) -> Setting {
+    fn setting(&self) -> Setting {
         if self.answer.auto_is_within { self.auto } else { self.answer.choice }
     }
 
@@ -158,37 +142,26 @@ impl Predicted {
         )
     }
 
-    /// Runs the command a few times, to see whether it is as predicted. `None` where that was
-    /// interrupted.
-    ///
-    /// # Errors
-    /// As [`Trial::run`].
-    pub fn confirm(
-        &self,
-        trial: &mut Trial,
-        sizes: &Ladder,
-        interrupted: &AtomicBool,
-    ) -> Result<Option<Confirmed>, Failure> {
-        let mut settings = vec![OFF, self.setting(), self.rival()];
-        settings.dedup(); // where nothing is used
-        let (mut rounds, mut measurements) = (Vec::new(), Vec::new());
-        for round in 0..ROUNDS {
-            // There and back, so that a machine that slows down speaks against nobody.
-            let mut order = settings.clone();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            let before = measurements.len();
-            for setting in order {
-                if interrupted.load(Relaxed) {
-                    return Ok(None);
-                }
-                measurements.push((setting, trial.run(sizes, setting)?));
-            }
-            rounds.push(Round::measured(Phase::Confirm, &measurements[before..]));
+    /// What runs in a round of a confirmation: there and back, so that a machine that slows down speaks
+    /// against nobody.
+    pub fn order(&self, round: usize) -> Vec<Setting> {
+        let mut order = vec![OFF, self.setting(), self.rival()];
+        order.dedup(); // where nothing is used
+        if round % 2 == 1 {
+            order.reverse();
         }
+        order
+    }
+
+    /// What the runs of a confirmation say.
+    pub fn confirmed(
+        &self,
+        rounds: Vec<Round>,
+        measurements: Vec<(Setting, Measurement)>,
+        sizes: &Ladder,
+    ) -> Confirmed {
         let confirmed = Confirmed { rounds, measurements, missed: None };
-        Ok(Some(Confirmed { missed: self.missed(&confirmed, sizes), ..confirmed }))
+        Confirmed { missed: self.missed(&confirmed, sizes), ..confirmed }
     }
 
     /// What did not come as predicted, in words.
@@ -229,7 +202,7 @@ pub struct Confirmed {
 }
 
 /// A ratio and its interval.
-pub struct Ratio {
+struct Ratio {
     value: f64,
     low: f64,
     high: f64,
@@ -243,7 +216,7 @@ impl Ratio {
 
 impl Confirmed {
     /// The time of one setting to that of another: the geometric mean over the rounds.
-    pub fn ratio(&self, setting: Setting, reference: Setting) -> Ratio {
+    fn ratio(&self, setting: Setting, reference: Setting) -> Ratio {
         let logarithm = |round: &Round| figure(round, setting).ln() - figure(round, reference).ln();
         let mean = self.rounds.iter().map(logarithm).sum::<f64>() / self.rounds.len() as f64;
         let [value, low, high] = [0.0, -1.0, 1.0].map(|ends| (mean + ends * self.noise()).exp());
@@ -275,7 +248,7 @@ fn row(
     setting: Setting,
     buffer: BufferSize,
     seconds: f64,
-    found: Option<sweetspot_report::profile::data::Prediction>,
+    found: Option<Prediction>,
 ) -> PredictedRow {
     PredictedRow {
         setting,
@@ -307,6 +280,7 @@ fn choose(rows: &[PredictedRow], auto: Setting, within: f64) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweetspot_lab::search::Phase;
 
     fn rows(seconds: &[f64]) -> Vec<PredictedRow> {
         let row = |(setting, seconds): (usize, &f64)| row(setting, BufferSize::Off, *seconds, None);
@@ -332,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_is_not_as_predicted_is_said() {
-        let sizes = crate::ladder::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
+        let sizes = sweetspot_lab::ladder::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
         let mut predicted = Predicted {
             rows: rows(&[5.0, 2.0, 1.03, 1.0, 1.2]),
             answer: Answer { choice: 2, rival: 3, confirmed: false, auto_is_within: false },

@@ -5,8 +5,10 @@
 //! the same at another size. Where another size would have asked what was never asked, the file is as
 //! large as it was seen to be, and may be written.
 
+use super::data::Prediction;
+use super::model;
 use super::recording::Recording;
-use super::{gather, model};
+use super::sampled::buffered;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use sweetspot_core::cost::Cost;
@@ -18,7 +20,6 @@ use sweetspot_core::trace::{
     ACQUIRED, BY_STDIO, FROM_OUTSIDE, HANDED, Line, POSITIONED, RELEASED, RESUMED, Told,
 };
 use sweetspot_core::why::Why;
-use sweetspot_report::profile::data::Prediction;
 
 /// What buffering would have done with a file, by [`Would`].
 type Counts = [u64; Would::COUNT];
@@ -281,7 +282,7 @@ pub fn predict(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Opt
     let counts = counts(lines, buffer, |record| folders.contains(&record));
     for (file, record) in profile.files.iter_mut().zip(&recording.files) {
         let counts = counts.get(record).copied().unwrap_or([0; Would::COUNT]);
-        file.buffered = gather::buffered(
+        file.buffered = buffered(
             |would| counts[would as usize],
             [file.reads, file.writes, file.seeks],
             file.together > 0,

@@ -4,17 +4,14 @@
 //! answered without the kernel and what would have been done instead. What goes away is the time
 //! that was measured in those calls. What comes instead gets the costs that were measured on this
 //! machine. A call that waited (for a device, for another process) waits under buffering too.
-//!
-//! Pure: no file is touched here, so that recorded profiles can be predicted again in tests.
 
-use crate::probe::forbids;
-use sweetspot_core::policy::{READS_TO_EARN, WRITES_TO_EARN};
-use sweetspot_core::why::Why;
-use sweetspot_report::profile::data::{
+use super::data::{
     self, Buffered, Cost, Costs, File, FileKind, GAIN_SECONDS_MIN, Prediction, Profile, Times,
     Verdict,
 };
-use sweetspot_report::profile::sentence::is_for_stdio;
+use super::sentence::is_for_stdio;
+use sweetspot_core::policy::{READS_TO_EARN, WRITES_TO_EARN};
+use sweetspot_core::why::Why;
 
 /// What a call costs its program besides the time that is taken around it: entering the kernel slows
 /// down what comes after it. Fitted to recorded outcomes: next to nothing for a loop in C, 20 to 60
@@ -375,7 +372,7 @@ fn predict(before: f64, parallel: f64, all: &Change, busy: f64) -> Prediction {
 }
 
 fn verdict(file: &File, seconds: f64) -> Verdict {
-    let forbidden = file.reasons.iter().filter_map(|reason| Why::said(reason)).any(forbids);
+    let forbidden = file.reasons.iter().filter_map(|reason| Why::said(reason)).any(Why::forbids);
     let saves = file.saves_seconds;
     if saves > GAIN_SECONDS_MIN && saves > seconds * GAIN_SHARE_MIN {
         Verdict::WillGain

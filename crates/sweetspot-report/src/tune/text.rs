@@ -1,18 +1,19 @@
 //! A report of `tune` in words: a sentence, a table, a curve.
 
-use crate::arguments::Tune;
-use crate::tune::report::{
+use crate::numbers::{self, count, duration, spoken, typed};
+use crate::shown::shown;
+use crate::text;
+use crate::tune::rules::{Rule, Tuned};
+use crate::tune::{
     CURVE_LINES, LISTED_MAX, MIB, PredictedRow, Row, SETTINGS_OF_CURVE, Stopped, TuneReport,
 };
-use crate::tune::rules::{Rule, Tuned};
-use crate::tune::trial::Trial;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
 use sweetspot_core::size::BufferSize;
+use sweetspot_lab::ladder::Ladder;
 use sweetspot_lab::search::{OFF, Phase};
-use sweetspot_report::numbers::{self, count, duration, spoken, typed};
-use sweetspot_report::shown::shown;
-use sweetspot_report::text;
 
 impl TuneReport {
     /// Adds what was written, and where.
@@ -187,7 +188,7 @@ impl TuneReport {
     }
 
     /// The medians by size, on a logarithmic scale, as stars; the choice is an `O`.
-    pub(super) fn curve(&self, rows: Vec<(&str, f64)>) -> String {
+    fn curve(&self, rows: Vec<(&str, f64)>) -> String {
         let seconds = || rows.iter().map(|(_, seconds)| *seconds);
         let (least, most) = (seconds().fold(f64::MAX, f64::min), seconds().fold(0.0, f64::max));
         let span = (most / least).ln().max(f64::MIN_POSITIVE);
@@ -236,30 +237,48 @@ fn listed(names: &[String]) -> String {
 }
 
 /// What would be done.
-pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> String {
-    let list = |paths: Vec<String>| match paths.as_slice() {
-        [] => "none known".to_string(),
-        paths => listed(paths),
-    };
-    let inputs = trial.files().inputs().iter().map(shown).collect();
-    let sizes: Vec<String> = (arguments.sizes.settings())
-        .map(|setting| arguments.sizes.buffer(setting))
-        .filter(|buffer| matches!(buffer, BufferSize::Bytes(_)))
-        .map(spoken)
-        .collect();
-    let runs = crate::tune::runs_usual(arguments) as f64;
-    let mut text = format!(
-        "One run took {}. Tuning takes about {runs} runs, at most {} at that speed; the budget is {}.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
-        numbers::seconds(seconds),
-        duration(runs * seconds),
-        duration(arguments.budget.as_secs_f64()),
-        list(inputs),
-        list(trial.checked()),
-        sizes.join(", "),
-        shown(rules)
-    );
-    for note in &trial.notes {
-        let _ = writeln!(text, "Note: {note}.");
+pub struct DryRun<'a> {
+    /// How long one run took.
+    pub seconds: f64,
+    /// How many it takes, about.
+    pub runs: u64,
+    pub budget: Duration,
+    pub sizes: &'a Ladder,
+    pub inputs: Vec<PathBuf>,
+    /// Their names, in words.
+    pub outputs: Vec<String>,
+    /// The file of rules.
+    pub rules: &'a Path,
+    pub notes: &'a [String],
+}
+
+impl DryRun<'_> {
+    /// All of it, for people.
+    pub fn text(&self) -> String {
+        let list = |paths: &[String]| match paths {
+            [] => "none known".to_string(),
+            paths => listed(paths),
+        };
+        let inputs: Vec<String> = self.inputs.iter().map(shown).collect();
+        let sizes: Vec<String> = (self.sizes.settings())
+            .map(|setting| self.sizes.buffer(setting))
+            .filter(|buffer| matches!(buffer, BufferSize::Bytes(_)))
+            .map(spoken)
+            .collect();
+        let runs = self.runs as f64;
+        let mut text = format!(
+            "One run took {}. Tuning takes about {runs} runs, at most {} at that speed; the budget is {}.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
+            numbers::seconds(self.seconds),
+            duration(runs * self.seconds),
+            duration(self.budget.as_secs_f64()),
+            list(&inputs),
+            list(&self.outputs),
+            sizes.join(", "),
+            shown(self.rules)
+        );
+        for note in self.notes {
+            let _ = writeln!(text, "Note: {note}.");
+        }
+        text
     }
-    text
 }

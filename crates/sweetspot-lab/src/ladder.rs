@@ -1,9 +1,8 @@
 //! The ways in which a command is tried, and the texts that choose among them.
 
+use crate::grammar::share;
+use crate::search::{OFF, Setting};
 use sweetspot_core::size::{BufferSize, Parsed, parse};
-pub use sweetspot_lab::grammar::duration;
-use sweetspot_lab::grammar::share;
-use sweetspot_lab::search::{OFF, Setting};
 
 /// Sizes in a row, each twice the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub struct Ladder(Vec<u32>);
 
 impl Ladder {
     /// How many sizes there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
@@ -65,7 +64,7 @@ const WITHIN: &str = "expected a number from 1% to 100%";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sweetspot_report::numbers::typed;
+    use BufferSize::{Auto, Bytes, Off};
 
     #[test]
     fn ladders() {
@@ -79,9 +78,8 @@ mod tests {
             check(text, None);
         }
         let ladder = ladder("4K..16K").unwrap();
-        let found: Vec<_> =
-            ladder.settings().map(|setting| typed(ladder.buffer(setting))).collect();
-        assert_eq!(found, ["off", "4K", "8K", "16K", "auto"]);
+        let found: Vec<_> = ladder.settings().map(|setting| ladder.buffer(setting)).collect();
+        assert_eq!(found, [Off, Bytes(4096), Bytes(8192), Bytes(16384), Auto]);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 //! Each ending advises something. Where the times leave a question open, the calls that buffering saves
 //! decide what to do meanwhile: noise does not touch them.
 
-use crate::ladder::Ladder;
+use crate::numbers::{percent_at_least, spoken, three};
+use sweetspot_lab::ladder::Ladder;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::questions::{self, Answer, Compared, Figure, Reply};
 use sweetspot_lab::search::{OFF, Plan, Setting};
 use sweetspot_lab::statistics::{self, Interval};
-use sweetspot_report::numbers::{percent_at_least, spoken, three};
 
 /// More patience is not proposed to anyone: the advice serves.
 const PATIENCE_SENSIBLE: usize = 5;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn said(worth: Option<Compared>, size: Option<Compared>) -> String {
-        let sizes = crate::ladder::ladder("64K..256K").unwrap_or_else(|e| panic!("{e}"));
+        let sizes = sweetspot_lab::ladder::ladder("64K..256K").unwrap_or_else(|e| panic!("{e}"));
         let plan = Plan { sizes: 3, within: 0.05, seed: 0, curve_rounds: 0, patience: 1 };
         let answer = Answer { worth, size, figure: Figure::Wall, scatter: 0.2 };
         let (measurements, is_complete) = (&[][..], true);

@@ -1,18 +1,94 @@
 //! What `verify` says in the end: the verdict in one word, what it rests on, and what to type next.
 
-use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
-use super::files;
-use crate::arguments::Verify;
-use std::collections::BTreeSet;
+use crate::numbers::{self, count, exact_bytes};
+use crate::shell::quoted;
+use crate::shown::shown;
+use crate::summary::Figures;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use sweetspot_report::numbers::{self, count, exact_bytes};
-use sweetspot_report::shell::quoted;
-use sweetspot_report::shown::shown;
-use sweetspot_report::summary::Figures;
+use std::path::PathBuf;
 
 /// How many items are listed where there are many.
 const LISTED_MAX: usize = 20;
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Item {
+    End,
+    Stdout,
+    Stderr,
+    File(PathBuf),
+}
+
+/// In what it differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Aspect {
+    Presence,
+    Kind,
+    Content,
+    Mode,
+    Owner,
+    Links,
+    Attributes,
+    /// The time of modification, where it is the same in every run because the program sets it.
+    Modified,
+    /// Which of two files was modified last.
+    Order,
+    End,
+}
+
+/// One difference, with both sides in words, or the place in the content.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    pub item: Item,
+    pub aspect: Aspect,
+    pub sides: [String; 2],
+    pub place: Option<FirstDifference>,
+}
+
+/// Where two contents differ first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstDifference {
+    /// The byte, counted from 0; where only hashes are left, the first of a block that holds it.
+    pub at: u64,
+    /// The line, counted from 1.
+    pub line: Option<u64>,
+    /// What both have there, where it was kept; empty: it ends there.
+    pub sides: Option<[Vec<u8>; 2]>,
+}
+
+/// What differs from run to run by itself.
+#[derive(Default)]
+pub struct Noise {
+    /// Cannot be compared.
+    pub known: BTreeSet<(Item, Aspect)>,
+    /// Lines that differ in times and process numbers only.
+    pub times: BTreeMap<Item, BTreeSet<usize>>,
+    /// Folders in which names are made up anew each time.
+    pub temporary: BTreeSet<PathBuf>,
+}
+
+impl Noise {
+    /// What keeps a verdict from being told: everything but times.
+    pub fn unexplained(&self) -> impl Iterator<Item = &(Item, Aspect)> {
+        self.known.iter().filter(|(_, aspect)| *aspect != Aspect::Modified)
+    }
+}
+
+/// A plain run, with which the others were compared.
+pub struct Compared {
+    /// How many files it wrote, and how much.
+    pub files: u64,
+    pub bytes: u64,
+    pub removed: usize,
+    /// In bytes.
+    pub stdout: u64,
+    pub stderr: u64,
+    /// How it ended, in words.
+    pub end: String,
+    pub seconds: f64,
+}
 
 /// The verdict.
 pub enum Word {
@@ -57,7 +133,7 @@ impl Verdict {
     /// After all runs.
     pub fn new(
         word: Word,
-        plain: &Outcome,
+        plain: &Compared,
         noise: &Noise,
         buffered: Vec<Buffered>,
         notes: Vec<String>,
@@ -75,7 +151,7 @@ impl Verdict {
         };
         Verdict {
             word,
-            compared: compared(plain),
+            compared: plain.text(),
             buffered: buffered.iter().map(Buffered::text).collect(),
             unexplained: unexplained.collect(),
             times: noise.times.iter().map(lines).chain(temporary).collect(),
@@ -83,8 +159,8 @@ impl Verdict {
         }
     }
 
-    /// All of it.
-    pub fn text(&self, arguments: &Verify) -> String {
+    /// All of it. `command` was run, with `--stdio` or without.
+    pub fn text(&self, command: &[OsString], stdio: bool) -> String {
         let mut text = String::new();
         match &self.word {
             Word::Identical => text.push_str("identical\n"),
@@ -98,7 +174,7 @@ impl Verdict {
         }
         if let Word::Differs(differences, size) = &self.word {
             show(&mut text, differences);
-            row(&mut text, "again", &again(arguments, size.as_ref()));
+            row(&mut text, "again", &again(command, stdio, size.as_ref()));
         }
         row(&mut text, "compared", &self.compared);
         self.buffered.iter().for_each(|line| row(&mut text, "buffered", line));
@@ -181,36 +257,38 @@ fn of(aspect: Aspect) -> &'static str {
 }
 
 /// The command that shows it again.
-fn again(arguments: &Verify, size: Option<&OsString>) -> String {
+fn again(command: &[OsString], stdio: bool, size: Option<&OsString>) -> String {
     let mut words = "sweetspot verify ".to_owned();
     if let Some(size) = size {
         let _ = write!(words, "--sizes {} ", quoted(size));
     }
-    if arguments.stdio {
+    if stdio {
         words.push_str("--stdio ");
     }
     words.push_str("--");
-    for word in &arguments.command {
+    for word in command {
         words.push(' ');
         words.push_str(&quoted(word));
     }
     words
 }
 
-fn compared(plain: &Outcome) -> String {
-    let (count, bytes) =
-        files(plain).fold((0, 0), |(count, bytes), (_, content)| (count + 1, bytes + content.len));
-    let removed = plain.changes.values().filter(|change| change.is_none()).count();
-    let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
-    format!(
-        "{} of {}{removed}, stdout {}, stderr {}, {}; took {}",
-        numbers::files(count),
-        exact_bytes(bytes),
-        exact_bytes(plain.stdout.len),
-        exact_bytes(plain.stderr.len),
-        words_of_end(plain.end),
-        numbers::seconds(plain.seconds)
-    )
+impl Compared {
+    fn text(&self) -> String {
+        let removed = match self.removed {
+            0 => String::new(),
+            removed => format!(", {removed} removed"),
+        };
+        format!(
+            "{} of {}{removed}, stdout {}, stderr {}, {}; took {}",
+            numbers::files(self.files),
+            exact_bytes(self.bytes),
+            exact_bytes(self.stdout),
+            exact_bytes(self.stderr),
+            self.end,
+            numbers::seconds(self.seconds)
+        )
+    }
 }
 
 impl Buffered {

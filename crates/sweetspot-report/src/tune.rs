@@ -1,19 +1,21 @@
-//! What was found, in the order in which people want it: a sentence, a table, a curve, and what was
+//! What `tune` found, in the order in which people want it: a sentence, a table, a curve, and what was
 //! checked; or the same as JSON.
 
+mod advice;
+pub mod predicted;
+pub mod rules;
 mod text;
 
-use super::advice::Advice;
-use super::trial::called;
-use crate::ladder::Ladder;
+use crate::numbers::{spoken, typed};
+use advice::Advice;
 use serde::Serialize;
+use sweetspot_lab::ladder::Ladder;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::questions::{self, Reply};
 use sweetspot_lab::search::{self, Answer, OFF, Phase, Plan, Round, Setting};
 use sweetspot_lab::statistics::{self, Estimate, Interval};
-use sweetspot_report::numbers::typed;
-pub use text::dry_run;
+pub use text::DryRun;
 
 /// The version of the JSON: a field that changes its meaning raises it.
 const SCHEMA: u32 = 1;
@@ -70,6 +72,17 @@ impl Found {
         }
     }
 
+    /// What is known while it goes on, in a few words behind others; nothing yet: none.
+    pub fn so_far(&self, sizes: &Ladder, rounds: &[Round]) -> String {
+        match self {
+            Found::Smallest(Some(guess)) => guess_so_far(guess, sizes, rounds),
+            Found::Worth(questions::Answer { worth: Some(worth), .. }) => {
+                format!("; so far {:.2} times as fast with auto", worth.speed)
+            }
+            _ => String::new(),
+        }
+    }
+
     /// The answer of a search for the smallest size.
     fn smallest(&self) -> Option<Answer> {
         match self {
@@ -84,6 +97,22 @@ impl Found {
             Found::Smallest(_) => None,
         }
     }
+}
+
+/// The best guess, and how it stands to the best other size.
+fn guess_so_far(guess: &Answer, sizes: &Ladder, rounds: &[Round]) -> String {
+    let Answer { choice, rival, .. } = *guess;
+    let ratio = search::ratio(rounds, Phase::Scout, choice, rival, CONFIDENCE_FIXED).ok().flatten();
+    let stands = ratio.map_or_else(String::new, |ratio| match ratio.interval {
+        Some(interval) => {
+            format!(
+                ", {:.2} ({:.2} to {:.2}) of the best",
+                ratio.value, interval.low, interval.high
+            )
+        }
+        None => format!(", {:.2} of the best", ratio.value),
+    });
+    format!("; so far {}{stands}", called(sizes, choice))
 }
 
 /// Everything that a report is made of.
@@ -367,4 +396,9 @@ impl Findings<'_> {
         }
         Ok(rows)
     }
+}
+
+/// How a setting is called while it runs.
+pub fn called(ladder: &Ladder, setting: Setting) -> String {
+    spoken(ladder.buffer(setting))
 }

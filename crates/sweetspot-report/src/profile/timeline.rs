@@ -1,7 +1,7 @@
 //! What a program did when: its calls and bytes so far, looked at while it runs.
 
-use std::time::{Duration, Instant};
-use sweetspot_report::profile::data::Moment;
+use super::data::Moment;
+use std::time::Duration;
 
 /// From one look to the next, at first.
 pub const GAP: Duration = Duration::from_millis(50);
@@ -10,22 +10,19 @@ pub const GAP: Duration = Duration::from_millis(50);
 const MOMENTS_MAX: usize = 240;
 
 pub struct Timeline {
-    started: Instant,
     gap: Duration,
     moments: Vec<Moment>,
 }
 
+impl Default for Timeline {
+    fn default() -> Timeline {
+        Timeline { gap: GAP, moments: vec![Moment::default()] }
+    }
+}
+
 impl Timeline {
-    pub fn new(started: Instant) -> Timeline {
-        Timeline { started, gap: GAP, moments: vec![Moment::default()] }
-    }
-
-    /// Looks, if it is time.
-    pub fn look(&mut self, so_far: impl FnOnce() -> (u64, u64)) {
-        self.look_at(self.started.elapsed().as_secs_f64(), so_far);
-    }
-
-    fn look_at(&mut self, seconds: f64, so_far: impl FnOnce() -> (u64, u64)) {
+    /// Looks, if it is time: so many seconds after the start.
+    pub fn look(&mut self, seconds: f64, so_far: impl FnOnce() -> (u64, u64)) {
         let last = self.moments.last().map_or(0.0, |moment| moment.seconds);
         // A little early is in time, or every second look would be left out.
         if seconds - last >= self.gap.as_secs_f64() * 0.9 {
@@ -59,9 +56,9 @@ mod tests {
     #[test]
     fn a_long_run_has_as_many_moments_as_a_short_one() {
         for looks in [100u64, 1_000, 100_000] {
-            let mut timeline = Timeline::new(Instant::now());
+            let mut timeline = Timeline::default();
             let time = |look: u64| look as f64 * GAP.as_secs_f64();
-            (1..looks).for_each(|look| timeline.look_at(time(look), || (look * 10, look * 100)));
+            (1..looks).for_each(|look| timeline.look(time(look), || (look * 10, look * 100)));
             let moments = timeline.end(time(looks), (looks * 10, looks * 100));
             assert!((100..=MOMENTS_MAX + 1).contains(&moments.len()), "{}", moments.len());
             assert_eq!(moments[0], Moment::default());

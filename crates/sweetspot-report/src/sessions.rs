@@ -1,35 +1,56 @@
 //! Sessions of `tune` and `bench` in one form. Every figure is one that they, or the lab, computed.
 
-use crate::bench;
-use crate::tune;
+use crate::bench::BenchReport;
+use crate::data::{
+    Cell, Claim, Cost, Fact, Factor, Judgement, Kind, NullControl, Part, Ratio, Run, Session,
+};
+use crate::figures::light;
+use crate::numbers::{self, spoken, typed};
+use crate::parts::{AS_EACH, cache_in_words};
+use crate::shell::words as shell_words;
+use crate::tune::TuneReport;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::cost::{self, FittedCost, Light};
 use sweetspot_lab::environment::Environment;
+use sweetspot_lab::ladder::Ladder;
 use sweetspot_lab::matrix;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
 use sweetspot_lab::plan::{Figure, Plan};
-use sweetspot_lab::search::{self, OFF, Phase};
+use sweetspot_lab::search::{self, OFF, Phase, Round};
 use sweetspot_lab::statistics::{Estimate, Interval};
-use sweetspot_lab::store::{CellRun, Ended, Kept};
-use sweetspot_report::bench::BenchReport;
-use sweetspot_report::content::{AS_EACH, cache_in_words};
-use sweetspot_report::data::{
-    Cell, Claim, Cost, Fact, Factor, Judgement, Kind, NullControl, Part, Ratio, Run, Session,
-};
-use sweetspot_report::figures::light;
-use sweetspot_report::numbers::spoken;
-use sweetspot_report::shell::words as shell_words;
+use sweetspot_lab::store::{self, CellRun, Ended, Kept};
 
 /// More sentences are a list, below one that counts them.
 const SENTENCES_MAX: usize = 3;
+
+/// A session of `tune`, understood.
+pub struct StoredTune {
+    pub command: Vec<String>,
+    pub sizes: Ladder,
+    pub plan: search::Plan,
+    /// All runs, also those of a round that is not whole.
+    pub runs: Vec<store::Run>,
+    /// The whole rounds.
+    pub rounds: Vec<Round>,
+    pub report: TuneReport,
+    pub environment: Option<Environment>,
+}
+
+/// A session of `bench`, understood.
+pub struct StoredBench {
+    pub plan: Plan,
+    pub runs: Vec<CellRun>,
+    pub report: BenchReport,
+    pub environment: Option<Environment>,
+}
 
 /// A search.
 ///
 /// # Errors
 /// Where figures are no positive numbers.
-pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, sweetspot_lab::Error> {
-    let tune::stored::Stored { plan, report, rounds, .. } = stored;
+pub fn tuned(kept: &Kept, stored: &StoredTune) -> Result<Session, sweetspot_lab::Error> {
+    let StoredTune { plan, report, rounds, .. } = stored;
     let cells = settings(stored)?;
     let place = |name: &Option<String>| {
         cells.iter().position(|cell| Some(&cell.levels[0]) == name.as_ref())
@@ -86,8 +107,8 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
 }
 
 /// The settings of a search: a size each, no buffering, and `auto`.
-fn settings(stored: &tune::stored::Stored) -> Result<Vec<Cell>, sweetspot_lab::Error> {
-    let tune::stored::Stored { sizes, report, rounds, .. } = stored;
+fn settings(stored: &StoredTune) -> Result<Vec<Cell>, sweetspot_lab::Error> {
+    let StoredTune { sizes, report, rounds, .. } = stored;
     let mut cells = Vec::new();
     for setting in sizes.settings() {
         let row = report.settings.iter().find(|row| row.setting == setting);
@@ -95,7 +116,7 @@ fn settings(stored: &tune::stored::Stored) -> Result<Vec<Cell>, sweetspot_lab::E
         let ratio = search::ratio(rounds, Phase::Pilot, setting, OFF, CONFIDENCE_FIXED)?;
         cells.push(Cell {
             name: spoken(buffer),
-            levels: vec![sweetspot_report::numbers::typed(buffer)],
+            levels: vec![typed(buffer)],
             buffer_bytes: match buffer {
                 BufferSize::Bytes(bytes) => Some(u64::from(bytes)),
                 _ => None,
@@ -118,8 +139,8 @@ fn settings(stored: &tune::stored::Stored) -> Result<Vec<Cell>, sweetspot_lab::E
 }
 
 /// Runs of a plan.
-pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
-    let bench::stored::Stored { plan, report, .. } = stored;
+pub fn measured(kept: &Kept, stored: &StoredBench) -> Session {
+    let StoredBench { plan, report, .. } = stored;
     let claims: Vec<Claim> = std::iter::zip(&report.claims, &report.sentences)
         .map(|(claim, text)| Claim { text: text.clone(), judgement: judgement(claim.judgement) })
         .collect();
@@ -167,8 +188,8 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
 }
 
 /// The cells of a plan.
-fn cells_of_plan(stored: &bench::stored::Stored) -> Vec<Cell> {
-    let bench::stored::Stored { plan, report, .. } = stored;
+fn cells_of_plan(stored: &StoredBench) -> Vec<Cell> {
+    let StoredBench { plan, report, .. } = stored;
     let called = |name: &Option<String>| {
         name.as_ref()
             .and_then(|name| (0..plan.cells.len()).find(|cell| plan.called(*cell) == *name))
@@ -384,7 +405,7 @@ fn facts(environment: Option<&Environment>) -> Vec<Fact> {
     add("date", found.date.clone());
     let machine = if found.virtual_machine { " (a virtual machine)" } else { "" };
     add("processor", format!("{}, {} of them{machine}", found.processor, found.processors));
-    add("memory", sweetspot_report::numbers::axis_size(found.memory_bytes as f64));
+    add("memory", numbers::axis_size(found.memory_bytes as f64));
     add("kernel", format!("{}, {}", found.kernel, found.architecture));
     found.distribution.iter().for_each(|name| add("distribution", name.clone()));
     let options = found.file_system.options.join(",");
