@@ -115,6 +115,8 @@ static int one(const char *way, int n) {
         put();
         if (n % 100 == 99)
             wrote(writev(out, pieces, 2));
+    } else if (is(way, "vector-writes") || is(way, "vector-appends")) {
+        wrote(writev(out, pieces, 2));
     } else if (is(way, "vector-reads")) {
         done(readv(in, pieces, 2));
     } else if (is(way, "vector-reads-at")) {
@@ -161,7 +163,7 @@ static int one(const char *way, int n) {
 
 int main(int count, char **arguments) {
     const char *way = count == 2 ? arguments[1] : "";
-    int flags = O_CREAT | O_RDWR | (is(way, "append") ? O_APPEND : 0);
+    int flags = O_CREAT | O_RDWR | (is(way, "append") || is(way, "vector-appends") ? O_APPEND : 0);
     flags |= is(way, "refused") ? O_DSYNC : 0;
     int is_one_file = is(way, "read-and-write") || is(way, "twice");
     in = open(is(way, "twice") ? "both.dat" : "in.dat", O_RDONLY);

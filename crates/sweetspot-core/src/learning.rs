@@ -21,8 +21,8 @@ use crate::policy::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learning(pub u64);
 
-/// In place of the bytes that a read asks for: those of a vector, which is the program's to read while the file has
-/// no window. It is learned from what it was answered with.
+/// In place of the bytes that a read or a write asks for: those of a vector, which nobody but the kernel reads while
+/// the file has no buffer. It is learned from what it was answered with.
 pub const LEN_UNKNOWN: u64 = u64::MAX;
 
 const IN_FLIGHT: u64 = 1 << 8;
@@ -107,6 +107,7 @@ impl Learning {
     /// A write of `len` bytes was answered with `done`.
     #[inline(always)]
     pub fn after_write(self, len: u64, done: u64) -> Self {
+        let len = if len == LEN_UNKNOWN { done } else { len };
         if is_small(len) && done > 0 { self.small_write() } else { self }
     }
 

@@ -36,6 +36,8 @@ const WAYS: &[&str] = &[
     "random-positions",
     "written-at-positions",
     "vectors",
+    "vector-writes",
+    "vector-appends",
     "vector-reads",
     "vector-reads-at",
     "bad-address",

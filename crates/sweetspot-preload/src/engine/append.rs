@@ -9,7 +9,7 @@ use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
 use super::file::{AT_END, CLOSED, OpenFile, Way};
-use super::{entries, lane, ledger, table};
+use super::{Kind, Pass, entries, lane, ledger, table, vector};
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::copy;
 use crate::floor::signals::SignalsBlocked;
@@ -59,16 +59,30 @@ pub(super) fn append(append: Append, way: Way) -> Result<(), Refused> {
 
 /// A write that is to wait behind what waits already. The file's lock is held by it, and signals are not
 /// blocked: see `file`.
+#[derive(Clone, Copy)]
 pub(super) struct Append {
     pub(super) file: &'static OpenFile,
     /// What the descriptor means.
     pub(super) word: u64,
     pub(super) fd: i32,
-    pub(super) buffer: *const u8,
+    pub(super) source: Source,
     pub(super) len: u64,
 }
 
+/// Where the program has the bytes of a write.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    Buffer(*const u8),
+    /// Its pieces, so many.
+    Vector(*const libc::iovec, i32),
+}
+
 impl Append {
+    /// The same as a call that passes through.
+    pub(super) fn pass(&self) -> Pass {
+        Pass { kind: Kind::Write, fd: self.fd, len: self.len }
+    }
+
     /// Where the position is in the window, at the end of what is pending, it moves there from the
     /// cursor: the same place. False: it is elsewhere, or a handler, or a thread that took the lock
     /// over, has flushed and put it elsewhere meanwhile.
@@ -117,14 +131,18 @@ impl Append {
         let end = entry.base.load(Relaxed).wrapping_add(pending);
         let is_at_end =
             file.cursor.load(Relaxed) & CLOSED == CLOSED && file.position.load(Relaxed) == AT_END;
-        // SAFETY: the write buffer has room, as checked; the program's side may be anything.
-        let copy = || unsafe {
-            way.fetch((write_buffer + pending) as *mut u8, self.buffer, self.len as usize)
-        };
         if !is_at_end {
             return Err(Refused::NotReady);
         }
-        if copy() {
+        let (to, len) = ((write_buffer + pending) as *mut u8, self.len as usize);
+        // SAFETY: the write buffer has room, as checked; the program's side may be anything.
+        let is_bad = unsafe {
+            match self.source {
+                Source::Buffer(buffer) => way.fetch(to, buffer, len),
+                Source::Vector(vector, count) => !vector::take(to, vector, count, len),
+            }
+        };
+        if is_bad {
             return Err(Refused::BadAddress);
         }
         before_it(entry);

@@ -19,8 +19,8 @@ use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
 use super::spawns::forking;
 use super::thresholds::asked;
 use super::{
-    auto, ending, handle, handlers, inodes, others, quiesce, records, rules, table, transition,
-    unseen,
+    auto, ending, handle, handlers, inodes, others, process, quiesce, records, rules, table,
+    transition, unseen,
 };
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
@@ -106,7 +106,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
 
 /// Why the writes of a file are never to wait, as far as that does not ask its server.
 fn against(file: &OpenFile, fd: i32, flags: i32, status: &sys::Status) -> Option<Why> {
-    if unseen::shares_memory() && !file.is_unobserved() {
+    if process::shares_memory() && !file.is_unobserved() {
         Some(Why::SharedMemory)
     } else if unseen::counts_writes() && !file.is_unobserved() {
         Some(Why::Watched)

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::why::Why;
 
 use super::file::{self, OpenFile};
-use super::{rules, unseen};
+use super::{process, rules};
 use crate::floor::sys;
 
 /// Why a file gets no window.
@@ -56,7 +56,7 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     if file_system.notes_reads() {
         return Err(Refusal::Final(Why::ReadsNoted));
     }
-    let acquires_unseen = unseen::shares_memory() || unseen::may_acquire();
+    let acquires_unseen = process::shares_memory() || process::may_acquire();
     if acquires_unseen && !rules::is_unobserved(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }

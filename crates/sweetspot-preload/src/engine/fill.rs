@@ -4,6 +4,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use sweetspot_core::learning::LEN_UNKNOWN;
 use sweetspot_core::ledger::{Counter, Way};
 use sweetspot_core::policy;
 use sweetspot_core::stamps::would_show_a_change;
@@ -22,6 +23,16 @@ use crate::floor::{clock, sys};
 pub(super) enum Target {
     Buffer(*mut u8),
     Vector(*const libc::iovec, i32),
+}
+
+impl Target {
+    /// The bytes that it asks for, as they are learned from, where `len` is the room in it.
+    pub(super) fn asked(self, len: usize) -> u64 {
+        match self {
+            Target::Buffer(_) => len as u64,
+            Target::Vector(..) => LEN_UNKNOWN,
+        }
+    }
 }
 
 /// What a miss leads to.

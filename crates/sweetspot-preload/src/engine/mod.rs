@@ -55,6 +55,7 @@ pub mod table;
 pub mod thresholds;
 pub mod transition;
 pub mod unseen;
+mod vector;
 pub mod write;
 
 pub use self::dirty::{before_it_is_shown, release_point};

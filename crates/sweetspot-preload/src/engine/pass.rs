@@ -149,8 +149,7 @@ impl Pass {
             return noted;
         }
         match self.kind {
-            Kind::Read | Kind::ReadAt if self.len == LEN_UNKNOWN => Some(Why::RandomAccess),
-            _ if !is_small(self.len) => Some(Why::LargeTransfers),
+            _ if self.len != LEN_UNKNOWN && !is_small(self.len) => Some(Why::LargeTransfers),
             Kind::Read | Kind::ReadAt => Some(Why::RandomAccess),
             // It is only waiting for the guard.
             _ => None,

@@ -57,6 +57,35 @@ pub fn set_under_seccomp() {
     UNDER_SECCOMP.store(true, Relaxed);
 }
 
+/// Whether other processes share writable memory, in which a store releases and a load acquires,
+/// unseen.
+#[unsafe(link_section = ".data")]
+static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
+
+/// Whether only files that nobody else looks at are buffered.
+pub fn shares_memory() -> bool {
+    SHARES_MEMORY.load(SeqCst)
+}
+
+/// From now on they do; whether that is new.
+pub fn begins_to_share() -> bool {
+    !SHARES_MEMORY.swap(true, SeqCst)
+}
+
+/// Whether others may write to memory that this process only reads.
+#[unsafe(link_section = ".data")]
+static MAY_ACQUIRE: AtomicBool = AtomicBool::new(false);
+
+/// Whether a load may be an acquire point: then only windows of files that nobody else looks at answer.
+pub fn may_acquire() -> bool {
+    MAY_ACQUIRE.load(SeqCst)
+}
+
+/// From now on it may; whether that is new.
+pub fn begins_to_acquire() -> bool {
+    !MAY_ACQUIRE.swap(true, SeqCst)
+}
+
 /// The epoch, which each acquire point advances. A window answers only in the epoch in which it was
 /// filled or confirmed.
 #[unsafe(link_section = ".data")]

@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::append::is_small;
 use sweetspot_core::auto::usual_bytes;
-use sweetspot_core::learning::{LEN_UNKNOWN, Learning, Near};
+use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
@@ -20,7 +20,7 @@ use super::spawns::passive;
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, inodes,
     ledger, life, passed_for_good, public_sync_point, quiesce, release_point, table, thresholds,
-    transition,
+    transition, vector,
 };
 use crate::arch;
 use crate::floor::copy;
@@ -147,37 +147,13 @@ pub fn read_vector(
     count: i32,
     offset: Option<i64>,
 ) -> Outcome {
-    // More than the kernel takes, or none: its error. A bad address among them shows when copying, and that of the
-    // vector here: where there is a window, there are handlers for both.
+    // A bad address in it shows when copying, and that of the vector here: where there is a window, there are handlers
+    // for both.
     let len = match file::open_file(fd).filter(|(file, _)| file.is_on() && !passive()) {
-        Some(_) if (1..=1024).contains(&count) => vector_len(vector, count),
-        _ => None,
+        Some(_) => vector::len_to_fill(vector, count),
+        None => None,
     };
     slowly(fd, Target::Vector(vector, count), len.unwrap_or(0), offset)
-}
-
-/// The bytes that a vector asks for; `None` when it cannot be read, its sum is no length, or a piece of it lies over
-/// the vector, which the kernel reads whole before it stores anything.
-fn vector_len(vector: *const libc::iovec, count: i32) -> Option<usize> {
-    let own = vector as usize..vector.wrapping_add(count as usize) as usize;
-    (0..count as usize).try_fold(0usize, |sum, index| {
-        let piece = vector_piece(vector, index)?;
-        // Also of a piece into which nothing will be copied.
-        let end = (piece.iov_base as usize).checked_add(piece.iov_len)?;
-        let is_over = (piece.iov_base as usize) < own.end && own.start < end;
-        if end >= arch::USER_END || is_over {
-            return None;
-        }
-        sum.checked_add(piece.iov_len).filter(|sum| *sum < 1 << 31)
-    })
-}
-
-fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec> {
-    let mut piece = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
-    let from = vector.wrapping_add(index).cast::<u8>();
-    // SAFETY: our side is a local; the program's may be anything.
-    let bad = unsafe { copy::fetch((&raw mut piece).cast(), from, size_of::<libc::iovec>()) };
-    (!bad).then_some(piece)
 }
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
@@ -188,7 +164,6 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
-    let asked = if let Target::Vector(..) = target { LEN_UNKNOWN } else { len as u64 };
     let mut turn = 0;
     while let Some(word) = table::word(fd) {
         let word = word.load(Relaxed);
@@ -219,7 +194,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             if let Some(errno) = life::failing_descriptor(fd) {
                 return Outcome::Done(fail(errno));
             }
-            match enter(fd, kind, asked) {
+            match enter(fd, kind, target.asked(len)) {
                 Some(pass) => return Outcome::PassThrough(pass),
                 None => continue,
             }
@@ -412,7 +387,7 @@ fn hit_pieces(
     }
     let mut left = len;
     for index in 0..count as usize {
-        let Some(piece) = vector_piece(vector, index) else { return Hit::BadAddress };
+        let Some(piece) = vector::piece(vector, index) else { return Hit::BadAddress };
         let len = piece.iov_len.min(left);
         // SAFETY: the window holds what was checked above; the program's side may be anything.
         if unsafe { copy::hand_out(piece.iov_base.cast(), source as *const u8, len) } {

@@ -1,10 +1,7 @@
 //! Release and acquire points that no call shows: memory that others share, and processes that are
 //! told of each write. Where there may be any, only files that nobody else looks at are buffered.
 
-use core::sync::atomic::{
-    AtomicBool,
-    Ordering::{Relaxed, SeqCst},
-};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
@@ -12,7 +9,7 @@ use super::dirty::release_point;
 use super::ending::end_because;
 use super::quiesce::{self, Next, quiesce};
 use super::spawns::{self, passive};
-use super::{file, rules, table};
+use super::{file, process, rules, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -23,37 +20,13 @@ pub fn shares_with_children() {
     SHARES_WRITABLE.store(true, Relaxed);
 }
 
-/// Whether other processes share writable memory, in which a store releases and a load acquires,
-/// unseen.
-#[unsafe(link_section = ".data")]
-static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
-
-/// Whether only files that nobody else looks at are buffered.
-pub fn shares_memory() -> bool {
-    SHARES_MEMORY.load(SeqCst)
-}
-
-/// Whether others may write to memory that this process only reads.
-#[unsafe(link_section = ".data")]
-static MAY_ACQUIRE: AtomicBool = AtomicBool::new(false);
-
-/// Whether a load may be an acquire point: then only windows of files that nobody else looks at answer.
-pub fn may_acquire() -> bool {
-    MAY_ACQUIRE.load(SeqCst)
-}
-
-/// Notes that; whether it is new.
-pub fn will_acquire() -> bool {
-    !MAY_ACQUIRE.swap(true, SeqCst)
-}
-
 /// Another process may write to memory that this one reads: a load there is an acquire point that is
 /// not seen. Reads pass through for good.
 pub fn acquires() {
     if passive() {
         return spawns::leave_behind();
     }
-    if !will_acquire() {
+    if !process::begins_to_acquire() {
         return;
     }
     for fd in table::all() {
@@ -75,7 +48,7 @@ pub fn syncs() {
     if passive() {
         return spawns::leave_behind();
     }
-    if SHARES_MEMORY.swap(true, SeqCst) {
+    if !process::begins_to_share() {
         return;
     }
     release_point();

@@ -9,13 +9,14 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::append::{is_asked_after, is_small, may_wait};
-use sweetspot_core::learning::{Learning, Near};
+use sweetspot_core::learning::{LEN_UNKNOWN, Learning, Near};
 use sweetspot_core::ledger::{Counter, Entry, write_buffer_start};
 use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
 use super::append::{
-    Append, LAST_WRITTEN, Refused, append, cut_window, is_append_due, put_into_window, stamp_order,
+    Append, LAST_WRITTEN, Refused, Source, append, cut_window, is_append_due, put_into_window,
+    stamp_order,
 };
 use super::attach::{ask, attach, enlarge, wants_more};
 use super::dirty::{flush_all, take_out};
@@ -31,19 +32,12 @@ use super::thresholds::{self, asked};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
     enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, passed_for_good,
-    public_sync_point, quiesce, release_point, table, transition,
+    public_sync_point, quiesce, release_point, table, transition, vector,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, copy, sys};
-
-/// The program's side of a write.
-#[derive(Clone, Copy)]
-enum Source {
-    Buffer(*const u8, usize),
-    Vector,
-}
 
 /// What can be done with a `write` at once. One that passes through here earns nothing, whatever becomes of it, and
 /// concerns no other file that is open: so it is learned from before it is made.
@@ -79,7 +73,7 @@ pub fn waits(word: u64, fd: i32, buffer: *const u8, len: usize) -> Option<isize>
     if !is_last_written || !is_append_due(file, len as u64, Way::Short) || !file.enter_append() {
         return None;
     }
-    let append = Append { file, word, fd, buffer, len: len as u64 };
+    let append = Append { file, word, fd, source: Source::Buffer(buffer), len: len as u64 };
     if file.window_len.load(Relaxed) != 0 || append.commit(Way::Short, |_| {}).is_err() {
         file.leave_append();
         return None;
@@ -140,37 +134,34 @@ pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
         if is_simple && let Some(pass) = enter_given_up(file, fd, len as u64) {
             return Outcome::PassThrough(pass);
         }
-        if append(Append { file, word, fd, buffer, len: len as u64 }, Way::Short).is_ok() {
+        let source = Source::Buffer(buffer);
+        if append(Append { file, word, fd, source, len: len as u64 }, Way::Short).is_ok() {
             return Outcome::Done(len as isize);
         }
     }
-    slowly(fd, Source::Buffer(buffer, len), Kind::Write)
+    slowly(fd, Source::Buffer(buffer), len as u64, Kind::Write)
 }
 
 /// `pwrite`.
 pub fn write_at(fd: i32, buffer: *const u8, len: usize) -> Outcome {
-    slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt)
+    slowly(fd, Source::Buffer(buffer), len as u64, Kind::WriteAt)
 }
 
-/// `writev`: handed to the kernel, after all that waits.
-pub fn write_vector(fd: i32) -> Outcome {
-    slowly(fd, Source::Vector, Kind::Write)
+/// `writev`. Where the file's writes wait, there are handlers for what cannot be read.
+pub fn write_vector(fd: i32, vector: *const libc::iovec, count: i32) -> Outcome {
+    let file = file::open_file(fd).filter(|(file, _)| file.is_buffered() && !passive());
+    let len = file.and_then(|_| vector::len_to_take(vector, count));
+    let len = len.map_or(LEN_UNKNOWN, |len| len as u64);
+    slowly(fd, Source::Vector(vector, count), len, Kind::Write)
 }
 
-/// `pwritev`: the same.
+/// `pwritev`: handed to the kernel, after all that waits.
 pub fn write_vector_at(fd: i32) -> Outcome {
-    slowly(fd, Source::Vector, Kind::WriteAt)
+    slowly(fd, Source::Vector(core::ptr::null(), 0), LEN_UNKNOWN, Kind::WriteAt)
 }
 
-/// The bytes of a write, as they are learned from: vectors are not.
-fn len_of(source: Source) -> u64 {
-    match source {
-        Source::Buffer(_, len) => len as u64,
-        Source::Vector => u64::MAX,
-    }
-}
-
-fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
+/// A write of `len` bytes, or of [`LEN_UNKNOWN`].
+fn slowly(fd: i32, source: Source, len: u64, kind: Kind) -> Outcome {
     if passive() {
         if !passive_for_good() {
             // Nobody has been told of its descriptors.
@@ -185,7 +176,6 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     if copy::is_refused() {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
-    let len = len_of(source);
     let is_worth_asking = inodes::any_window() || ledger::is_given();
     if is_worth_asking && table::word(fd).is_some_and(|word| word.load(Relaxed) == 0) {
         // Whether it may wait, and whether it is news for a window: one question for good.
@@ -199,7 +189,10 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         // noticed no append is taken.
         age::tock();
         let done = match file::open_file(fd).filter(|(file, _)| file.is_buffered()) {
-            Some((file, word)) => write_buffered(file, word, fd, source, kind),
+            Some((file, word)) if kind == Kind::Write && len != LEN_UNKNOWN => {
+                write_buffered(Append { file, word, fd, source, len })
+            }
+            Some((file, _)) => write_past(file, Pass { kind, fd, len }),
             None => match failing_descriptor(fd) {
                 Some(errno) => Some(Outcome::Done(fail(errno))),
                 None => enter(fd, kind, len).map(pass_through),
@@ -210,7 +203,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         }
     }
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
-        Some(table::OTHER) if !table::is_still_closed(fd) => slowly(fd, source, kind),
+        Some(table::OTHER) if !table::is_still_closed(fd) => slowly(fd, source, len, kind),
         // A pipe, whose reader now goes on.
         Some(table::OTHER) => Outcome::PassThrough(public_sync_point()),
         Some(table::PASS_THROUGH) => pass_through(Pass { kind, fd, len }),
@@ -223,39 +216,31 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
 }
 
 /// A write to a file whose position is ours, or whose writes wait; `None`: look again.
-fn write_buffered(
-    file: &'static OpenFile,
-    word: u64,
-    fd: i32,
-    source: Source,
-    kind: Kind,
-) -> Option<Outcome> {
-    match (kind, source) {
-        (Kind::Write, Source::Buffer(buffer, len))
-            if file.is_append_placed() || !file.appends() =>
-        {
-            match append(Append { file, word, fd, buffer, len: len as u64 }, Way::Careful) {
-                Ok(()) => Some(Outcome::Done(len as isize)),
-                Err(Refused::NotReady) => write_prepared(file, fd, buffer, len),
-                Err(Refused::BadAddress) => write_on(file, fd, buffer, len),
-            }
-        }
-        _ if file.is_append_placed() => Some(pass_through(Pass { kind, fd, len: len_of(source) })),
-        _ => {
-            quiesce::quiesce(fd, quiesce::Next::Learn);
-            None
-        }
+fn write_buffered(write: Append) -> Option<Outcome> {
+    let (file, len) = (write.file, write.len);
+    if !file.is_append_placed() && file.appends() {
+        return write_past(file, write.pass());
+    }
+    match append(write, Way::Careful) {
+        Ok(()) => Some(Outcome::Done(len as isize)),
+        Err(Refused::NotReady) => write_prepared(write),
+        Err(Refused::BadAddress) => write_on(write),
     }
 }
 
+/// A write that never waits, after all that does; `None`: look again, its position is the kernel's by now.
+fn write_past(file: &OpenFile, pass: Pass) -> Option<Outcome> {
+    if file.is_append_placed() {
+        return Some(pass_through(pass));
+    }
+    quiesce::quiesce(pass.fd, quiesce::Next::Learn);
+    None
+}
+
 /// A write for which something has to be done first; `None`: that is done, look again.
-fn write_prepared(
-    file: &'static OpenFile,
-    fd: i32,
-    buffer: *const u8,
-    len: usize,
-) -> Option<Outcome> {
-    match prepare(file, fd, len as u64) {
+fn write_prepared(write: Append) -> Option<Outcome> {
+    let (file, fd) = (write.file, write.fd);
+    match prepare(file, fd, write.len) {
         Prepared::Append => {}
         Prepared::Replaced => {
             life::forget_file(fd, file);
@@ -268,7 +253,7 @@ fn write_prepared(
         Prepared::Enlarge => enlarge(file, fd),
         Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
         Prepared::PassThrough if gains_nothing(file) => quiesce::quiesce(fd, quiesce::Next::Learn),
-        Prepared::PassThrough => return write_on(file, fd, buffer, len),
+        Prepared::PassThrough => return write_on(write),
     }
     None
 }
@@ -443,10 +428,14 @@ fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
 
 /// A write that does not wait, after all that does: at the end, or at the position that is ours; `None` when it is ours
 /// no longer.
-fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<Outcome> {
+fn write_on(write: Append) -> Option<Outcome> {
+    let Append { file, fd, source: Source::Buffer(buffer), len, .. } = write else {
+        return write_past(write.file, write.pass());
+    };
     if file.is_append_placed() {
-        return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
+        return Some(pass_through(write.pass()));
     }
+    let len = len as usize;
     release_point();
     changes::writing(fd, false);
     let _signals = SignalsBlocked::new();

@@ -115,8 +115,8 @@ pub fn write_at(fd: i32, buffer: *const u8, len: usize, offset: i64) -> Outcome 
 }
 
 /// `writev`.
-pub fn write_vector(fd: i32) -> Outcome {
-    follow(Kind::Write, fd, LEN_UNKNOWN, None, || write::write_vector(fd))
+pub fn write_vector(fd: i32, vector: *const libc::iovec, count: i32) -> Outcome {
+    follow(Kind::Write, fd, LEN_UNKNOWN, None, || write::write_vector(fd, vector, count))
 }
 
 /// `pwritev`.

@@ -40,7 +40,7 @@ pub use sweetspot_core::learning::LEN_UNKNOWN;
 pub use watch::{Watch, call, libc_call};
 
 use crate::engine::thresholds;
-use crate::engine::{inodes, ledger, process, rules, unseen};
+use crate::engine::{inodes, ledger, process, rules};
 use crate::floor::{atomic, environment, proc, sys};
 
 /// Descriptors that are told apart; calls on higher ones are only in the kernel's own counters.
@@ -349,7 +349,7 @@ pub fn mapped(fd: i32, status: &sys::Status) {
 /// Others may write to memory that this process reads: no file but one that nobody else looks at would have a window
 /// from now on.
 pub fn acquires_unseen() {
-    if !is_on() || !unseen::will_acquire() {
+    if !is_on() || !process::begins_to_acquire() {
         return;
     }
     each(|seen, fd| {

@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use sweetspot_core::append::is_small;
 use sweetspot_core::cost::Cost;
 use sweetspot_core::learning::LEN_UNKNOWN;
 use sweetspot_core::ledger::{BUFFER_OFF, Way};
@@ -268,14 +269,14 @@ impl Watch {
         Wish::Nothing
     }
 
-    /// Whether the engine would hand the file over to this call: vectors, writes at a position, seeks
+    /// Whether the engine would hand the file over to this call: large vectors, writes at a position, seeks
     /// from elsewhere than the beginning and the position.
     #[inline(always)]
     pub(super) fn is_handed(&self, answer: isize) -> bool {
         let plain = self.len == libc::SEEK_SET as u64 || self.len == libc::SEEK_CUR as u64;
         match self.kind {
             Kind::Read => false,
-            Kind::Write => self.len == LEN_UNKNOWN || self.at >= 0,
+            Kind::Write => self.at >= 0 || self.len == LEN_UNKNOWN && !is_small(answer as u64),
             Kind::Seek => !plain || answer < 0,
         }
     }

@@ -49,6 +49,7 @@ const ENGINE: &[&str] = &[
     // What it knows.
     "concerns",
     "table",
+    "vector",
     "lane",
     "process",
     "spawns",
@@ -59,6 +60,7 @@ const ENGINE: &[&str] = &[
     "pool",
     "records",
     "rules",
+    "eligible",
     "auto",
     "thresholds",
     "entries",
@@ -79,7 +81,6 @@ const ENGINE: &[&str] = &[
     "streams",
     "ending",
     "unseen",
-    "eligible",
     "alone",
     "answers",
     "copied_up",
@@ -105,7 +106,7 @@ const ENGINE: &[&str] = &[
 const LAST_KNOWN: &str = "others";
 
 /// What the observer uses of what the engine knows: it takes no part in anything that the engine does.
-const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process", "rules", "thresholds"];
+const OBSERVER_USES: &[&str] = &["eligible", "inodes", "ledger", "process", "rules", "thresholds"];
 
 /// Where the front chooses between the two, and where it starts the observer. Nobody else names it.
 const DISPATCH: &str = "front/dispatch.rs";

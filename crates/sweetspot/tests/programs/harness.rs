@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 
 /// The sizes at which every program runs: chosen, the smallest, below a page, the usual, large.
 const SIZES: &str = "auto 1 512 64K 1M";
-/// Those of which one row has the first, another one the second.
-const SIZES_OF_ROWS: [&str; 2] = ["auto 1 64K", "auto 512 1M"];
-/// Those of rows that take long: one has the first, another one the second.
+/// Those of which one row has the first, another one the second, and so on.
+const SIZES_OF_ROWS: [&str; 4] = ["auto 1", "auto 512", "auto 64K", "auto 1M"];
+/// Those of rows that take long: likewise.
 const SIZES_OF_LONG: [&str; 2] = ["auto", "64K"];
 /// How long a guard may take to finish a process that was killed, milliseconds.
 const LATE_MS_MAX: u64 = 3_000;
@@ -68,11 +68,11 @@ pub fn long() -> Long {
 
 /// The sizes at which a program runs.
 fn sizes(case: &Case) -> String {
-    let turn = case.name.len() % 2;
+    let turn = case.name.len();
     let usual = match long() {
         Long::No if case.long => return String::new(),
-        Long::Few if case.long => SIZES_OF_LONG[turn],
-        Long::Few => SIZES_OF_ROWS[turn],
+        Long::Few if case.long => SIZES_OF_LONG[turn % SIZES_OF_LONG.len()],
+        Long::Few => SIZES_OF_ROWS[turn % SIZES_OF_ROWS.len()],
         _ => SIZES,
     };
     std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| usual.to_owned())

@@ -11,7 +11,7 @@
 //!
 //! From outside: `SWEETSPOT_TEST_RUN` replaces the words before the program (`{size}` stands for
 //! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, `SWEETSPOT_TEST_LONG` how much is done of
-//! what takes long (`no`: it is built; `few`: one size, and three of the five elsewhere; `all`), and
+//! what takes long (`no`: it is built; `few`: one size, and two of the five elsewhere; `all`), and
 //! `SWEETSPOT_TEST_ONLY` keeps the programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
 //! each took and what it does natively. `SWEETSPOT_TEST_BIN` is a folder of executables, where there
 //! is no compiler; `SWEETSPOT_TEST_PATIENCE` is how many times as long a program may take, where the

@@ -198,7 +198,7 @@ hook! {
 
 hook! {
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
-        follow!(at_point(|| dispatch::write_vector(fd)), next(fd, vector, count))
+        follow!(at_point(|| dispatch::write_vector(fd, vector, count)), next(fd, vector, count))
     }
 }
 

@@ -294,7 +294,7 @@ unsafe fn write_at_once(file: &File, source: *const u8, len: usize) -> Outcome {
             return outcome;
         }
     }
-    dispatch::write_vector(fd)
+    dispatch::write_vector(fd, core::ptr::null(), 0)
 }
 
 /// Whether what is written to a descriptor may wait, and a bad address shows as an error where it is copied.
