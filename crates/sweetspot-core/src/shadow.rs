@@ -17,6 +17,7 @@
 
 mod answers;
 mod gaps;
+mod seeks;
 mod seen;
 mod state;
 mod terms;
@@ -257,7 +258,12 @@ impl Shadow {
             bytes_first,
             dense_bytes,
         };
+        let is_refused = !self.has_window && self.why & Why::SharedMemory.bit() != 0;
         match self.window.miss(&miss) {
+            Decision::Fill(_) if is_refused => {
+                world.acquire_point();
+                false
+            }
             Decision::Fill(bytes) => {
                 self.size = self.size.max(read.at + read.done);
                 let bytes = bytes.min(self.size - read.at);
@@ -387,32 +393,6 @@ impl Shadow {
     /// The most that may wait.
     fn append_bytes_limit(&self) -> u64 {
         append_bytes_wanted(self.buffer, &self.writes, self.told.write, self.append.bytes_max)
-    }
-
-    /// A seek was answered with `position`: one that sets or asks the position where it `is_plain`, else
-    /// one from the end, for data or holes.
-    #[inline]
-    pub fn seek(
-        &mut self,
-        position: u64,
-        is_plain: bool,
-        world: &mut World,
-        mut count: impl FnMut(Would, u64),
-    ) {
-        self.position = position;
-        if self.is_append_placed() {
-            world.release_point();
-            return self.flush(&mut count);
-        }
-        if self.is_on() && is_plain {
-            return count(Would::Seek, 1);
-        }
-        if !is_plain {
-            world.release_point();
-            self.quiesce(world, &mut count);
-        }
-        self.learning = self.learning.after_move(position, self.last_end);
-        self.last_end = Near::to(position);
     }
 
     /// A write that is never buffered: a vector, or one at a position.

@@ -53,11 +53,13 @@ pub enum Told {
     Placed,
     /// `value`: whether the file was changed lately, which is no more as it was.
     Times,
+    /// No window of it opens any more.
+    NoWindows,
 }
 
 impl Told {
     /// All of them, in the order of their numbers, from 1.
-    pub const ALL: [Told; 14] = [
+    pub const ALL: [Told; 15] = [
         Told::Begin,
         Told::Read,
         Told::Write,
@@ -72,6 +74,7 @@ impl Told {
         Told::Costs,
         Told::Placed,
         Told::Times,
+        Told::NoWindows,
     ];
 }
 

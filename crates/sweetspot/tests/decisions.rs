@@ -30,6 +30,7 @@ const WAYS: &[&str] = &[
     "back-and-forth",
     "borrowed",
     "update",
+    "update-mapped",
     "jumps",
     "random",
     "positions",

@@ -160,19 +160,19 @@ mod tests {
 
     #[test]
     fn killed_programs_lose_and_double_nothing() {
-        let line = check(|kit| kill::run(kit, 250, 1, 1));
-        assert!(line.starts_with("250 kills, ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
+        let line = check(|kit| kill::run(kit, 150, 1, 1));
+        assert!(line.starts_with("150 kills, ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
     }
 
     #[test]
     fn a_program_killed_between_any_two_instructions_loses_nothing() {
-        let line = check(|kit| steps::run(kit, Some(150), 1));
-        assert!(line.starts_with("150 of ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
+        let line = check(|kit| steps::run(kit, Some(100), 1));
+        assert!(line.starts_with("100 of ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
     }
 
     #[test]
     fn random_programs_are_the_same_at_every_size() {
-        check(|kit| contract::run(kit, 6_000, 1));
+        check(|kit| contract::run(kit, 4_000, 1));
     }
 
     #[test]
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn an_observer_outside_never_sees_an_effect_before_its_cause() {
-        check(|kit| order::run(kit, 4_000, 1));
+        check(|kit| order::run(kit, 2_500, 1));
     }
 
     #[test]
     fn each_system_call_may_fail() {
-        check(|kit| fail::run(kit, &fail::Which { every: 120, from: 8 }, 7));
+        check(|kit| fail::run(kit, &fail::Which { every: 180, from: 8 }, 7));
     }
 
     #[test]

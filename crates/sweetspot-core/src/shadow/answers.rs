@@ -66,6 +66,11 @@ impl Shadow {
         }
     }
 
+    /// No window of it opens any more, as the process reads memory that others may write.
+    pub fn refuse_windows(&mut self) {
+        self.why |= Why::SharedMemory.bit();
+    }
+
     /// Calls on the file pass through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.quiesce(world, &mut count);

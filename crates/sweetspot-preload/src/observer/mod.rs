@@ -353,10 +353,9 @@ pub fn acquires_unseen() {
         return;
     }
     each(|seen, fd| {
-        if !rules::is_unobserved(fd)
-            && let Some(counts) = Counts::of(seen, fd)
-        {
+        if let Some(counts) = Counts::of(seen, fd) {
             quiesce(seen, &counts, None);
+            seen.with_state(counts.exclusive, |state| watch::refuse_windows(state, fd, &counts));
         }
     });
 }

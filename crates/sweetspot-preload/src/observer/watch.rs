@@ -26,7 +26,7 @@ use super::{
     places, world_now,
 };
 use crate::engine::eligible::{Refusal, may_have_window, may_wait};
-use crate::engine::{inodes, ledger, rules, thresholds};
+use crate::engine::{inodes, ledger, process, rules, thresholds};
 use crate::floor::{clock, sys};
 
 /// A call in flight.
@@ -216,18 +216,18 @@ impl Watch {
         let at = self.move_on(state, counts, answer);
         let len = if self.len == LEN_UNKNOWN { done } else { self.len };
         let transfer = Transfer { at, len, done, is_positioned: self.at >= 0 };
-        // What a seek found, or left as it was.
-        let position = state.position;
-        let told = if self.kind == Kind::Seek { (position, 0, 0) } else { (at, len, done) };
+        let sought = state.position;
+        let told = if self.kind == Kind::Seek { (sought, 0, 0) } else { (at, len, done) };
         log::call(state, counts, &world, self.kind, manner, told);
         if manner.by_stdio {
             world.release_point();
             world.acquire_point();
             state.change_shadow(&mut world, Some(Why::Stdio));
         } else {
-            let wish = self.ask_shadow(state, transfer, position, manner.handed, &mut world);
+            let wish = self.ask_shadow(state, transfer, sought, manner.handed, &mut world);
             if wish != Wish::Nothing {
                 self.grant(wish, state, seen, counts, &mut world);
+                refuse_windows(state, self.fd, counts);
             }
         }
         if nowhere {
@@ -419,6 +419,15 @@ impl Watch {
                 state.shadow.ask_for_handle(status.size);
             }
         }
+    }
+}
+
+/// Where the process reads memory that others may write, only a file that nobody else looks at would have a window.
+#[cold]
+pub(super) fn refuse_windows(state: &mut State, fd: i32, counts: &Counts) {
+    if process::may_acquire() && !rules::is_unobserved(fd) {
+        log::tell(state, counts, &world_now(), Told::NoWindows, 0, 0);
+        state.shadow.refuse_windows();
     }
 }
 

@@ -158,7 +158,13 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
             Told::Read | Told::Write => {
                 answers.end = answers.end.max(line.at.saturating_add(line.value >> 32));
             }
-            Told::Begin | Told::Seek | Told::HandOver | Told::End | Told::Placed | Told::Times => {}
+            Told::Begin
+            | Told::Seek
+            | Told::HandOver
+            | Told::End
+            | Told::Placed
+            | Told::Times
+            | Told::NoWindows => {}
         }
     }
     all
@@ -207,6 +213,7 @@ fn tell(
         Told::End => ended = shadow.close(count),
         Told::Placed => shadow.place(line.value != 0),
         Told::Times => shadow.note_times(line.value != 0),
+        Told::NoWindows => shadow.refuse_windows(),
         // Answers: given where they were wished for.
         Told::Begin
         | Told::Window

@@ -31,13 +31,13 @@ struct Manner {
     calls_max: u64,
 }
 
-const EXACT: Manner = Manner { size: "64K", options: "--exact", parts_max: 5, calls_max: 40 };
+const EXACT: Manner = Manner { size: "64K", options: "--exact", parts_max: 5, calls_max: 100 };
 /// A burst of calls that are followed stands for up to a quarter of all calls so far.
 const SAMPLED: Manner = Manner { size: "auto", options: "", parts_max: 10, calls_max: 100 };
 /// As often is looked for what is to be said, every 50 ms.
 const WAITS_MAX: u32 = 200;
 /// A program that is disturbed gets another chance.
-const TRIES_MAX: u32 = 3;
+const TRIES_MAX: u32 = 6;
 /// Longer than a file must be unchanged for a window to be believed, in seconds.
 const OLD_ENOUGH: &str = "1.2";
 /// Until the guard has begun: `run` has one.
