@@ -265,17 +265,7 @@ impl Shadow {
                 false
             }
             Decision::Fill(bytes) => {
-                self.size = self.size.max(read.at + read.done);
-                let bytes = bytes.min(self.size - read.at);
-                count(Would::Fill, 1);
-                count(Would::FillBytes, bytes);
-                world.acquire_point();
-                (self.window_at, self.window_len, self.acquires) = (read.at, bytes, world.acquires);
-                (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
-                self.has_window = true;
-                let began_ns = self.now_ns;
-                self.now_ns += self.told.read.unwrap_or(Cost::USUAL).of_ns(bytes);
-                self.reads.end(began_ns, self.now_ns, bytes);
+                self.fill(read, bytes, world, count);
                 true
             }
             Decision::PassThrough => {
@@ -291,6 +281,27 @@ impl Shadow {
                 false
             }
         }
+    }
+
+    /// A window of `bytes` is filled, as far as the file goes.
+    fn fill(
+        &mut self,
+        read: Transfer,
+        bytes: u64,
+        world: &mut World,
+        count: &mut impl FnMut(Would, u64),
+    ) {
+        self.size = self.size.max(read.at + read.done);
+        let bytes = bytes.min(self.size - read.at);
+        count(Would::Fill, 1);
+        count(Would::FillBytes, bytes);
+        world.acquire_point();
+        (self.window_at, self.window_len, self.acquires) = (read.at, bytes, world.acquires);
+        (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
+        self.has_window = true;
+        let began_ns = self.now_ns;
+        self.now_ns += self.told.read.unwrap_or(Cost::USUAL).of_ns(bytes);
+        self.reads.end(began_ns, self.now_ns, bytes);
     }
 
     /// A write was made. What would have become of it is told to `count`.
