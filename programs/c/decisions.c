@@ -92,7 +92,7 @@ static int one(const char *way, int n) {
         done(read(BORROWED, record, RECORD));
         if (dup2(out, BORROWED) < 0)
             err(1, "dup2");
-    } else if (is(way, "update") || is(way, "update-mapped")) {
+    } else if (is(way, "update") || is(way, "update-mapped") || is(way, "append-update")) {
         /* Others may write to what is mapped: a look at it may be news. */
         if (n == 0 && is(way, "update-mapped") && mmap(NULL, RECORD, PROT_READ, MAP_SHARED, in, 0) == MAP_FAILED)
             err(1, "mmap");
@@ -167,7 +167,7 @@ static int one(const char *way, int n) {
 
 int main(int count, char **arguments) {
     const char *way = count == 2 ? arguments[1] : "";
-    int flags = O_CREAT | O_RDWR | (is(way, "append") || is(way, "vector-appends") ? O_APPEND : 0);
+    int flags = O_CREAT | O_RDWR | (is(way, "append") || is(way, "vector-appends") || is(way, "append-update") ? O_APPEND : 0);
     flags |= is(way, "refused") ? O_DSYNC : 0;
     int is_one_file = is(way, "read-and-write") || is(way, "twice");
     in = open(is(way, "twice") ? "both.dat" : "in.dat", O_RDONLY);

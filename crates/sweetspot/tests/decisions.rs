@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+use sweetspot_core::policy;
 
 /// What the program can do, each in a way of its own: see `programs/c/decisions.c`.
 const WAYS: &[&str] = &[
@@ -31,6 +32,7 @@ const WAYS: &[&str] = &[
     "borrowed",
     "update",
     "update-mapped",
+    "append-update",
     "jumps",
     "random",
     "positions",
@@ -141,6 +143,27 @@ fn files_that_end_soon_get_no_buffers() {
     assert!((calls - 10..calls).contains(&short), "{short} of {calls}, but for the first file");
     let both = place.left("short-and-long-reads", "64K", calls);
     assert!(both < calls / 2, "{both} of {calls}");
+}
+
+/// A sample stands for about as many.
+#[test]
+fn each_call_is_followed_where_that_is_asked_for() {
+    const READS: u64 = 30_000;
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; READS as usize]);
+    std::thread::sleep(OLD_ENOUGH);
+    let hits = |options: &[&str]| {
+        let mut profile = place.sweetspot(&["profile", "--output", "../report"]);
+        profile.env("IO_BUFFER_SIZE", "64K").args(options);
+        profile.arg("--json").arg(place.folder.path().join("profile.json"));
+        profile.args(["--", "dd", "if=in.dat", "of=/dev/null", "bs=1", "status=none"]);
+        assert!(profile.status().unwrap().success());
+        let files = place.json("profile.json")["files"].as_array().unwrap().clone();
+        let is_read = |file: &&Value| file["path"].as_str().unwrap().ends_with("/in.dat");
+        files.iter().find(is_read).unwrap()["buffered"]["hits"].as_u64().unwrap()
+    };
+    // One more read finds the end.
+    assert_eq!(hits(&["--exact"]) + u64::from(policy::READS_TO_EARN), READS + 1);
 }
 
 #[test]
