@@ -237,9 +237,13 @@ impl Meter {
         }
     }
 
-    /// A transfer of so many bytes, which began then, has ended now.
+    /// A transfer of so many bytes, which began then, has ended now. One of none tells nothing: nobody was asked to
+    /// write, or who was asked to read knew without asking anyone that the file had ended.
     pub fn end(&mut self, began_ns: u64, now_ns: u64, bytes: u64) {
         self.ended_ns = now_ns;
+        if bytes == 0 {
+            return;
+        }
         let took_ns = now_ns.saturating_sub(began_ns);
         let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
         let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };

@@ -294,4 +294,7 @@ fn large_transfers_say_nothing_of_small_calls() {
     let mut meter = Meter::NEW;
     (0..2).for_each(|_| meter.end(1, 1_000_001, 64 << 10));
     assert_eq!(meter.call_ns(), 1_000_000 - (128 << 10));
+    // Nothing had to be written when the file was closed.
+    meter.end(1, 5_001, 0);
+    assert_eq!(meter.call_ns(), 1_000_000 - (128 << 10));
 }
