@@ -283,16 +283,20 @@ impl Meter {
 
     /// What a small call takes, in nanoseconds, by the shortest transfer; 0: not known. The line through larger ones
     /// does not tell it: where it meets zero bytes it is 15 times what a small call takes, on ext4, as a file grows.
-    /// One alone that took long may have been held up.
     pub fn call_ns(&self) -> u32 {
         let Timed { ns, bytes } = self.shortest;
         let is_long = |ns: u32| u64::from(ns) >= WAIT_NS;
         let of_call_ns = ns.saturating_sub(bytes.saturating_mul(BYTE_NS_MAX));
         match is_long(ns) {
             false => ns,
-            true if self.is_one_of_many && is_long(of_call_ns) => of_call_ns,
+            true if is_long(of_call_ns) => of_call_ns,
             true => 0,
         }
+    }
+
+    /// Whether [`Meter::call_ns`] is by one transfer alone, which took so long that it may have been held up.
+    pub fn may_be_held_up(&self) -> bool {
+        !self.is_one_of_many && u64::from(self.shortest.ns) >= WAIT_NS
     }
 
     /// What may be told to others, if anything.

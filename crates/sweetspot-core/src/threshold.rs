@@ -14,6 +14,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::cost::Meter;
 use crate::policy::{
     CALL_NS, READS_TO_EARN, WAIT_NS, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITES_TO_EARN,
 };
@@ -32,6 +33,15 @@ pub struct Run {
     pub calls: u32,
     /// What a call takes there, in nanoseconds, by the transfers that were made; 0: there was none.
     pub call_ns: u32,
+    /// By one alone, which may have been held up.
+    pub may_be_held_up: bool,
+}
+
+impl Run {
+    /// So many calls, with what transfers have shown of them.
+    pub fn of(calls: u32, meter: &Meter) -> Run {
+        Run { calls, call_ns: meter.call_ns(), may_be_held_up: meter.may_be_held_up() }
+    }
 }
 
 /// What has come to an end of one file.
@@ -44,7 +54,7 @@ pub struct Ended {
 impl Ended {
     /// So many reads of a file that goes on without a buffer.
     pub fn reads(calls: u32) -> Ended {
-        Ended { reads: Run { calls, call_ns: 0 }, writes: Run::default() }
+        Ended { reads: Run { calls, ..Run::default() }, writes: Run::default() }
     }
 }
 
@@ -136,6 +146,8 @@ struct Threshold {
     call_ns: AtomicU32,
     /// What the program has waited for a buffer besides, in nanoseconds, lately.
     waited_ns: AtomicU32,
+    /// What a call took on the last file, where that may have been held up; else 0.
+    held_up_ns: AtomicU32,
     /// What files there would have taken, in calls, by what was asked for.
     taken: [AtomicU32; STEPS],
 }
@@ -148,6 +160,7 @@ impl Threshold {
             fewest: AtomicU32::new(usual),
             call_ns: AtomicU32::new(CALL_NS),
             waited_ns: AtomicU32::new(0),
+            held_up_ns: AtomicU32::new(0),
             taken: [const { AtomicU32::new(0) }; STEPS],
         }
     }
@@ -181,9 +194,18 @@ impl Threshold {
         }
     }
 
+    /// What calls take by a run in which there was a transfer: one that may have been held up counts where that of
+    /// the file before may have been, too. Small files on a slow server have no more than one each.
+    fn call_ns(&self, run: Run) -> u32 {
+        let before_ns = self.held_up_ns.load(Relaxed);
+        self.held_up_ns.store(if run.may_be_held_up { run.call_ns } else { 0 }, Relaxed);
+        if run.may_be_held_up { run.call_ns.min(before_ns) } else { run.call_ns }
+    }
+
     /// What is best from now on; `None`: the run was so short that it tells nothing.
     fn ended(&self, run: Run) -> Option<u32> {
-        let changes = run.call_ns != 0 && self.note_call(run.call_ns);
+        let call_ns = if run.call_ns == 0 { 0 } else { self.call_ns(run) };
+        let changes = call_ns != 0 && self.note_call(call_ns);
         let fewest = self.fewest.load(Relaxed);
         if run.calls < fewest {
             return changes.then_some(fewest);
@@ -251,7 +273,22 @@ mod tests {
 
     /// Writes of a file that has ended.
     fn writes(calls: u32, call_ns: u32) -> Ended {
-        Ended { writes: Run { calls, call_ns }, ..Ended::default() }
+        Ended { writes: Run { calls, call_ns, ..Run::default() }, ..Ended::default() }
+    }
+
+    #[test]
+    fn of_files_with_one_slow_transfer_each_the_second_one_tells() {
+        let thresholds = Thresholds::NEW;
+        let mut slow = writes(300, 1_000_000);
+        slow.writes.may_be_held_up = true;
+        assert!(!thresholds.ended(slow), "it may have been held up");
+        assert!(!thresholds.ended(writes(3, 0)), "nothing is known of it");
+        assert!(thresholds.ended(slow));
+        assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN >> HALVED);
+        assert!(!thresholds.ended(slow));
+        assert!(thresholds.ended(writes(300, CALL_NS)));
+        assert_eq!(thresholds.asked().writes(), WRITES_TO_EARN);
+        assert!(!thresholds.ended(slow), "the one before was not");
     }
 
     #[test]

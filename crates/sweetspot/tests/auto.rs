@@ -29,7 +29,7 @@ const FAR_US: u32 = 4_000;
 /// count as the program's own time.
 const READS: [&str; 3] =
     ["python3", "-c", "import os\nf = os.open('in', 0)\nwhile os.read(f, 500): 0"];
-/// A file whose records earn a buffer, and then twenty of so few that they would not: reads or writes 100 bytes at a time.
+/// A file whose records earn a buffer, or none, and then twenty of few: reads or writes 100 bytes at a time.
 /// After the tenth record of each the guard, which strace stops, too, gets some time, in seconds.
 const FEW_RECORDS: &str = "import os, sys, time
 def transfer(name, records):
@@ -40,7 +40,7 @@ def transfer(name, records):
         if number == 9:
             time.sleep(NAP)
     os.close(f)
-transfer('many', 4000)
+transfer('many', MANY)
 for number in range(20):
     transfer('few%d' % number, FEW)
 ";
@@ -92,12 +92,13 @@ impl Place {
     /// How many calls on the files with few records reach the kernel from [`FEW_RECORDS`], of so many each, where the calls that are
     /// made for buffers are slow: so many times as slow as usual, and the guard gets as many times as long to answer.
     /// `None`: no strace.
-    fn few(&self, way: &str, few: u32, times: u32) -> Option<usize> {
+    fn few(&self, way: &str, [many, few]: [u32; 2], times: u32) -> Option<usize> {
         let mut strace = self.own("strace");
         strace.args(["-f", "-o", "trace", "-e", "trace=openat,read,write,pread64,pwrite64", "-e"]);
         strace.arg(format!("inject=pread64,pwrite64:delay_enter={}", FAR_US * times));
         let nap = 0.03 * f64::from(times);
         let script = FEW_RECORDS.replace("FEW", &few.to_string()).replace("NAP", &nap.to_string());
+        let script = script.replace("MANY", &many.to_string());
         let Ok(ended) = strace.args([RUN, "run", "--", "python3", "-c", &script, way]).status()
         else {
             test_start::skip("strace is not installed");
@@ -264,10 +265,13 @@ fn where_calls_are_slow_a_file_needs_few_for_a_buffer() {
     for number in 0..20 {
         place.write(&format!("few{number}"), vec![b'x'; 10_000]);
     }
-    let Some(reads) = place.few("read", 12, 1) else { return };
+    let Some(reads) = place.few("read", [4000, 12], 1) else { return };
     assert_eq!(reads, 20 * 2, "of 20 times 12");
+    // Of files with one slow call each the second one shows it.
+    let reads = place.few("read", [0, 40], 1).unwrap();
+    assert_eq!(reads, 2 * 16 + 18 * 2, "of 20 times 40");
     // On a busy machine the guard answers later, and a buffer costs more. With 64 all would pass through.
-    let runs = (0..RUNS_MAX as u32).map(|run| place.few("write", 60, 1 << run));
+    let runs = (0..RUNS_MAX as u32).map(|run| place.few("write", [4000, 60], 1 << run));
     let writes = runs.map(Option::unwrap);
     let writes: Vec<_> = writes.take_while(|writes| *writes > 20 * 30).collect();
     assert!(writes.len() < RUNS_MAX, "of 20 times 60: {writes:?}");

@@ -261,15 +261,19 @@ fn what_a_small_call_takes_is_seen_by_short_transfers() {
     assert_eq!(meter.call_ns(), 0);
     // However small it is.
     meter.end(1, 30_001, 100);
-    assert_eq!(meter.call_ns(), 0, "it may have been held up");
+    assert_eq!((meter.call_ns(), meter.may_be_held_up()), (29_800, true));
     meter.end(1, 20_001, 100);
     assert_eq!(meter.call_ns(), 0, "it was little more than a wait, and its bytes take something");
+    assert!(!meter.may_be_held_up());
     let mut meter = Meter::NEW;
     (0..2).for_each(|_| meter.end(1, 30_001, 100));
-    assert_eq!(meter.call_ns(), 29_800);
+    assert_eq!((meter.call_ns(), meter.may_be_held_up()), (29_800, false));
     meter.end(1, 10_001, 1 << 16);
     meter.end(1, 40_001, 100);
     assert_eq!(meter.call_ns(), 10_000);
+    let mut meter = Meter::NEW;
+    meter.end(1, 10_001, 100);
+    assert_eq!((meter.call_ns(), meter.may_be_held_up()), (10_000, false));
 }
 
 #[test]

@@ -38,10 +38,7 @@ impl Shadow {
     pub(super) fn ended(&self) -> Ended {
         let reads = self.learning.reads_in_order().saturating_add(self.hits);
         let writes = self.learning.small_writes().saturating_add(self.appends);
-        Ended {
-            reads: Run { calls: reads, call_ns: self.reads.call_ns() },
-            writes: Run { calls: writes, call_ns: self.writes.call_ns() },
-        }
+        Ended { reads: Run::of(reads, &self.reads), writes: Run::of(writes, &self.writes) }
     }
 
     /// What it has of its file now.

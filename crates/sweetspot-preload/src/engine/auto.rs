@@ -16,6 +16,7 @@ use sweetspot_core::auto::{self as sizes, Windows, append_bytes_wanted, usual_by
 use sweetspot_core::cost::{Cost, Meter};
 use sweetspot_core::ledger::{BUFFER_AUTO, Counter, Way};
 use sweetspot_core::policy::{AUTO_BYTES_MAX, AUTO_DEAR_SHARE, DEAR_CALL_NS, SPACE_BUFFERS};
+use sweetspot_core::threshold::Run;
 
 use super::file::OpenFile;
 use super::{ledger, pool, records};
@@ -66,9 +67,9 @@ pub fn end(
     records::tell_cost(file, way, cost, chosen_bytes);
 }
 
-/// What a call on a file takes at least, in nanoseconds; 0: there was no transfer. Its lock is held.
-pub fn call_ns(file: &OpenFile, way: Way) -> u32 {
-    with_meter(file, way, |meter| meter.call_ns())
+/// So many small calls on a file, with what transfers have shown of them. Its lock is held.
+pub fn run(file: &OpenFile, way: Way, calls: u32) -> Run {
+    with_meter(file, way, |meter| Run::of(calls, meter))
 }
 
 /// How large the windows of a file may be. Its lock is held.

@@ -63,10 +63,8 @@ pub fn closed(learning: Learning) {
 
 /// One is closed that has. Its lock is held.
 pub fn open_file_closed(file: &OpenFile) {
-    let answered = |counter, way| Run {
-        calls: file.counted(counter).try_into().unwrap_or(u32::MAX),
-        call_ns: auto::call_ns(file, way),
-    };
+    let answered =
+        |counter, way| auto::run(file, way, file.counted(counter).try_into().unwrap_or(u32::MAX));
     let answered = [answered(Counter::Hits, Way::Read), answered(Counter::Appends, Way::Write)];
     let word = if file.is_buffered() { &file.learned } else { &file.state };
     tell(Learning(word.load(Relaxed)), answered);
