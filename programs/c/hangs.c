@@ -111,6 +111,12 @@ static double now(void) {
     return time_of(CLOCK_MONOTONIC);
 }
 
+/* How long it took is said where that is not what it should be. */
+static void say_when(const char *what, const char *good, double seconds, double most) {
+    if (seconds < most) say("%s%s\n", what, good);
+    else say("%slate: %.2f s\n", what, seconds);
+}
+
 static void put(int fd, int records) {
     char record[RECORD];
     memset(record, 'r', sizeof record);
@@ -254,7 +260,7 @@ static void many(const char *folder, int to) {
     double begun = now();
     end(dead);
     tell_size_now("dead");
-    say("%s\n", now() - begun < 1 ? "at once" : "late");
+    say_when("", "at once", now() - begun, 1);
     end(living);
     waitpid(on_it, &status, 0);
     say("status %d\n", status);
@@ -280,7 +286,7 @@ static void opens(const char *path, int to) {
     usleep(2500000);
     double begun = now();
     close(open("first", O_WRONLY));
-    say("opened %s\n", now() - begun < 5 ? "soon" : "late");
+    say_when("opened ", "soon", now() - begun, 5);
     end(child);
     begun = now();
     for (int i = 0; i < 3; i++) {
@@ -289,7 +295,7 @@ static void opens(const char *path, int to) {
         say("%ld\n", (long)read(ends[0], &byte, 1));
         close(ends[0]);
     }
-    say("learned %s\n", now() - begun < 5 ? "soon" : "late");
+    say_when("learned ", "soon", now() - begun, 5);
     tell_server(to);
     tell_size_of(path, RECORDS + 1);
 }

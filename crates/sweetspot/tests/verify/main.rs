@@ -170,7 +170,7 @@ fn where_nothing_was_buffered_it_cannot_be_told() {
         check(&["--stdio"], &["./stream"], 0, &["identical\n", "400,000 calls requested, "]);
         let shared = "cannot tell: the process shares writable memory with another";
         check(&[], &["./shares", "file", "1"], 3, &[shared]);
-        check(&[], &["./shares", "none", "1"], 0, &["identical\n"]);
+        check(&[], &["./shares", "none", "20"], 0, &["identical\n"]);
         let few = "cannot tell: no file was read or written often enough\n";
         check(&[], &["true"], 3, &[few]);
     }
