@@ -182,6 +182,13 @@ pub struct Meter {
     cheapest_larger: Timed,
 }
 
+/// What a small call takes, in nanoseconds (0: not known), and [`HELD_UP`]: in one word, as every close hands it on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SmallCall(pub u32);
+
+/// Told by one transfer alone, which took so long that it may have been held up.
+pub const HELD_UP: u32 = 1 << 31;
+
 /// What some transfers took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
@@ -283,20 +290,21 @@ impl Meter {
 
     /// What a small call takes, in nanoseconds, by the shortest transfer; 0: not known. The line through larger ones
     /// does not tell it: where it meets zero bytes it is 15 times what a small call takes, on ext4, as a file grows.
-    pub fn call_ns(&self) -> u32 {
-        let Timed { ns, bytes } = self.shortest;
-        let is_long = |ns: u32| u64::from(ns) >= WAIT_NS;
-        let of_call_ns = ns.saturating_sub(bytes.saturating_mul(BYTE_NS_MAX));
-        match is_long(ns) {
-            false => ns,
-            true if is_long(of_call_ns) => of_call_ns,
-            true => 0,
-        }
+    #[inline(always)]
+    pub fn small_call(&self) -> SmallCall {
+        let Timed { ns, .. } = self.shortest;
+        if u64::from(ns) < WAIT_NS { SmallCall(ns) } else { self.long_call() }
     }
 
-    /// Whether [`Meter::call_ns`] is by one transfer alone, which took so long that it may have been held up.
-    pub fn may_be_held_up(&self) -> bool {
-        !self.is_one_of_many && u64::from(self.shortest.ns) >= WAIT_NS
+    #[cold]
+    fn long_call(&self) -> SmallCall {
+        let Timed { ns, bytes } = self.shortest;
+        let of_call_ns = ns.saturating_sub(bytes.saturating_mul(BYTE_NS_MAX)) & !HELD_UP;
+        match u64::from(of_call_ns) < WAIT_NS {
+            true => SmallCall(0),
+            false if self.is_one_of_many => SmallCall(of_call_ns),
+            false => SmallCall(of_call_ns | HELD_UP),
+        }
     }
 
     /// What may be told to others, if anything.

@@ -14,7 +14,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::cost::Meter;
+use crate::cost::{HELD_UP, Meter, SmallCall};
 use crate::policy::{
     CALL_NS, READS_TO_EARN, WAIT_NS, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITES_TO_EARN,
 };
@@ -31,16 +31,15 @@ const CALLS_MAX: u32 = 1 << 16;
 pub struct Run {
     /// How many there were, answered by the kernel or by a buffer.
     pub calls: u32,
-    /// What a call takes there, in nanoseconds, by the transfers that were made; 0: there was none.
-    pub call_ns: u32,
-    /// By one alone, which may have been held up.
-    pub may_be_held_up: bool,
+    /// What one takes there, by the transfers that were made.
+    pub call: SmallCall,
 }
 
 impl Run {
     /// So many calls, with what transfers have shown of them.
+    #[inline(always)]
     pub fn of(calls: u32, meter: &Meter) -> Run {
-        Run { calls, call_ns: meter.call_ns(), may_be_held_up: meter.may_be_held_up() }
+        Run { calls, call: meter.small_call() }
     }
 }
 
@@ -142,12 +141,10 @@ struct Threshold {
     usual_buffer_calls: u32,
     /// The fewest that are asked for where the last file was.
     fewest: AtomicU32,
-    /// What a small call takes there, in nanoseconds.
-    call_ns: AtomicU32,
+    /// What a small call takes there: a word of [`SmallCall`], and never 0.
+    call: AtomicU32,
     /// What the program has waited for a buffer besides, in nanoseconds, lately.
     waited_ns: AtomicU32,
-    /// What a call took on the last file, where that may have been held up; else 0.
-    held_up_ns: AtomicU32,
     /// What files there would have taken, in calls, by what was asked for.
     taken: [AtomicU32; STEPS],
 }
@@ -158,9 +155,8 @@ impl Threshold {
             usual,
             usual_buffer_calls,
             fewest: AtomicU32::new(usual),
-            call_ns: AtomicU32::new(CALL_NS),
+            call: AtomicU32::new(CALL_NS),
             waited_ns: AtomicU32::new(0),
-            held_up_ns: AtomicU32::new(0),
             taken: [const { AtomicU32::new(0) }; STEPS],
         }
     }
@@ -170,12 +166,18 @@ impl Threshold {
         self.waited_ns.store((3 * self.waited_ns.load(Relaxed) + ns) / 4, Relaxed);
     }
 
-    /// A call has taken so long. Whether others are asked for now than before.
+    /// A call has taken so long. Whether others are asked for now than before. One that may have been held up counts
+    /// where that of the file before may have been, too: small files on a slow server have no more than one each.
     #[cold]
-    fn note_call(&self, ns: u32) -> bool {
+    fn note_call(&self, SmallCall(call): SmallCall) -> bool {
+        let is_first = call & HELD_UP != 0 && self.call.load(Relaxed) & HELD_UP == 0;
         // Waits are counted in calls, of which none is for nothing.
-        self.call_ns.store(ns.max(CALL_NS), Relaxed);
-        let is_dear = u64::from(ns) >= WAIT_NS;
+        self.call.store(call.max(CALL_NS), Relaxed);
+        if is_first {
+            return false;
+        }
+        // So is each that may have been held up.
+        let is_dear = u64::from(call) >= WAIT_NS;
         let fewest = if is_dear { self.usual >> HALVED } else { self.usual };
         let changes = self.fewest.swap(fewest, Relaxed) != fewest;
         if changes {
@@ -190,22 +192,13 @@ impl Threshold {
         let own_calls = if fewest < self.usual { 1 } else { self.usual_buffer_calls };
         match self.waited_ns.load(Relaxed) {
             0 => own_calls,
-            waited_ns => own_calls + waited_ns / self.call_ns.load(Relaxed),
+            waited_ns => own_calls + waited_ns / (self.call.load(Relaxed) & !HELD_UP),
         }
-    }
-
-    /// What calls take by a run in which there was a transfer: one that may have been held up counts where that of
-    /// the file before may have been, too. Small files on a slow server have no more than one each.
-    fn call_ns(&self, run: Run) -> u32 {
-        let before_ns = self.held_up_ns.load(Relaxed);
-        self.held_up_ns.store(if run.may_be_held_up { run.call_ns } else { 0 }, Relaxed);
-        if run.may_be_held_up { run.call_ns.min(before_ns) } else { run.call_ns }
     }
 
     /// What is best from now on; `None`: the run was so short that it tells nothing.
     fn ended(&self, run: Run) -> Option<u32> {
-        let call_ns = if run.call_ns == 0 { 0 } else { self.call_ns(run) };
-        let changes = call_ns != 0 && self.note_call(call_ns);
+        let changes = run.call != SmallCall(0) && self.note_call(run.call);
         let fewest = self.fewest.load(Relaxed);
         if run.calls < fewest {
             return changes.then_some(fewest);
@@ -272,15 +265,14 @@ mod tests {
     }
 
     /// Writes of a file that has ended.
-    fn writes(calls: u32, call_ns: u32) -> Ended {
-        Ended { writes: Run { calls, call_ns, ..Run::default() }, ..Ended::default() }
+    fn writes(calls: u32, call: u32) -> Ended {
+        Ended { writes: Run { calls, call: SmallCall(call) }, ..Ended::default() }
     }
 
     #[test]
     fn of_files_with_one_slow_transfer_each_the_second_one_tells() {
         let thresholds = Thresholds::NEW;
-        let mut slow = writes(300, 1_000_000);
-        slow.writes.may_be_held_up = true;
+        let slow = writes(300, 1_000_000 | HELD_UP);
         assert!(!thresholds.ended(slow), "it may have been held up");
         assert!(!thresholds.ended(writes(3, 0)), "nothing is known of it");
         assert!(thresholds.ended(slow));
