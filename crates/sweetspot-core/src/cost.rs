@@ -66,7 +66,7 @@ impl Cost {
     pub const USUAL: Cost = Cost { call_ns: 1_000, unit_ns: 7_000 };
 
     /// Of a transfer of so many bytes, in nanoseconds. Smaller ones than those that have told it are calls as usual
-    /// ([`Meter::call_ns`] says why), but where it can only be somebody else who answers.
+    /// ([`Meter::small_call`] says why), but where it can only be somebody else who answers.
     pub fn of_ns(self, bytes: u64) -> u64 {
         let is_usual = bytes < BYTES_MIN && self.call_ns < SERVED_NS;
         let call_ns = if is_usual { self.call_ns.min(Cost::USUAL.call_ns) } else { self.call_ns };
