@@ -299,7 +299,7 @@ impl Meter {
     #[cold]
     fn long_call(&self) -> SmallCall {
         let Timed { ns, bytes } = self.shortest;
-        let of_call_ns = ns.saturating_sub(bytes.saturating_mul(BYTE_NS_MAX)) & !HELD_UP;
+        let of_call_ns = ns.saturating_sub(bytes.saturating_mul(BYTE_NS_MAX)).min(!HELD_UP);
         match u64::from(of_call_ns) < WAIT_NS {
             true => SmallCall(0),
             false if self.is_one_of_many => SmallCall(of_call_ns),

@@ -266,6 +266,9 @@ fn what_a_small_call_takes_is_seen_by_short_transfers() {
     // However small it is.
     meter.end(1, 30_001, 100);
     assert_eq!(small_call(&meter), 29_800 | HELD_UP);
+    let mut hung = Meter::NEW;
+    hung.end(1, (1 << 31) + 1_000, 100);
+    assert_eq!(small_call(&hung), u32::MAX, "two seconds are long, too");
     meter.end(1, 20_001, 100);
     assert_eq!(
         small_call(&meter),
