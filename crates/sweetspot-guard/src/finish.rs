@@ -5,12 +5,12 @@
 //! is interrupted here starts again. What is appended is looked for first ([`arrived`]).
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +18,7 @@ use sweetspot_core::ledger::{Entry, FOLDER, PLACE_BASE, PLACE_END, PLACE_OFFSET}
 use sweetspot_core::stamps::{Apart, Stamped};
 use sweetspot_core::unwritten::{FLUSH_BEGUN, INTERRUPTED_MAX};
 
+use crate::own_folder;
 use crate::sys::{self, Status};
 
 /// Bytes that are copied at a time.
@@ -349,7 +350,7 @@ fn make_own(folder: &Path) -> io::Result<()> {
     if !is_roots_way(folder) {
         return refused();
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    own_folder::make(folder, 0o700)?;
     match std::fs::symlink_metadata(folder)? {
         found if found.is_dir() && found.uid() == sys::effective_uid() => Ok(()),
         _ => refused(),

@@ -69,6 +69,7 @@ mod memory;
 pub mod notes;
 pub mod observation;
 pub mod own_file;
+pub mod own_folder;
 pub mod probe;
 pub mod process;
 mod quiet;

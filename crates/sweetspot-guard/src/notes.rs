@@ -15,17 +15,18 @@
 //! The note goes when nothing is pending. It survives neither its ledger nor the boot.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sweetspot_core::ledger::{ENTRIES_MAX, NAME_PREFIX};
 
 use crate::identity;
+use crate::own_folder;
 use crate::sys::{self, Status};
 
 /// The folder in each state folder.
@@ -165,19 +166,12 @@ pub fn own_folder(folders: &[PathBuf]) -> io::Result<&Path> {
     result
 }
 
-/// Whether a folder lies in one of this user's, or of root's, as far as its path exists: what is made in that of somebody
-/// else would keep him from making anything beside it. Root may have another user's `HOME`.
-pub fn is_in_own(folder: &Path) -> bool {
-    let above = folder.ancestors().find_map(|above| std::fs::metadata(above).ok());
-    above.is_some_and(|above| [0, sys::effective_uid()].contains(&above.uid()))
-}
-
 /// Makes a folder of this user's, where that is no harm to somebody else.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
-    if !is_in_own(folder) {
+    if !own_folder::is_over(folder) {
         return Err(io::Error::other("somebody else's folder"));
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    own_folder::make(folder, 0o700)?;
     match is_private(folder) {
         true => Ok(()),
         false => Err(io::Error::other("somebody else can write there")),

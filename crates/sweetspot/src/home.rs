@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use sweetspot_guard::notes::is_in_own;
+use sweetspot_guard::own_folder;
 
 /// What can be made again: the library, data and programs of `bench`.
 pub fn cache() -> Option<PathBuf> {
@@ -30,7 +30,9 @@ pub fn notes() -> Vec<PathBuf> {
 /// Where what calls cost is kept, and the runs of `tune`: beside the notes. Nothing is written to a file because of
 /// them, so a place of one's own that a variable names is the only one: what is known elsewhere is not asked for.
 pub fn costs() -> Vec<PathBuf> {
-    named_state().filter(|folder| is_in_own(folder)).map_or_else(notes, |folder| vec![folder])
+    named_state()
+        .filter(|folder| own_folder::is_over(folder))
+        .map_or_else(notes, |folder| vec![folder])
 }
 
 /// Wherever something of both may lie.

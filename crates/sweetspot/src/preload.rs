@@ -15,12 +15,13 @@
 use crate::seen;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment::{CACHE, PRELOAD};
+use sweetspot_guard::own_folder;
 use sweetspot_guard::process::with_size_errors;
 use sweetspot_report::failure::Failure;
 use sweetspot_report::shell::quoted;
@@ -168,7 +169,7 @@ fn folder() -> Result<PathBuf, Refusal> {
     };
     let base = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute).or_else(home);
     match base {
-        Some(base) if is_root && !(belongs_to_us(&base) && others_may_reach(&base)) => {
+        Some(base) if is_root && !(own_folder::is_over(&base) && others_may_reach(&base)) => {
             made_and_safe(Path::new(FOLDER_OF_ROOT), Path::new(FOLDER_OF_ROOT))
         }
         Some(base) => usual(base),
@@ -180,19 +181,11 @@ fn folder() -> Result<PathBuf, Refusal> {
     }
 }
 
-/// Whether the nearest part of `path` that exists is ours, so that nothing of ours is left in the
-/// home folder of someone else.
-pub fn belongs_to_us(path: &Path) -> bool {
-    path.ancestors()
-        .find_map(|ancestor| ancestor.metadata().ok())
-        .is_some_and(|metadata| is_trusted_owner(&metadata))
-}
-
 /// Makes `base` (links in it are followed) and below it, if different, `folder` (a real folder).
 fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
     let is_root = rustix::process::geteuid().is_root();
     let mode = if is_root { FOLDER_MODE_OF_ROOT } else { FOLDER_MODE };
-    let make = |path: &Path| DirBuilder::new().recursive(true).mode(mode).create(path);
+    let make = |path: &Path| own_folder::make(path, mode);
     make(base).map_err(|error| cannot_write(base, &error))?;
     // Absolute, and without links whose owner could turn them elsewhere.
     let real = base.canonicalize().map_err(|error| cannot_write(base, &error))?;
@@ -243,7 +236,7 @@ fn danger(metadata: &Metadata, place: Folder) -> Option<&'static str> {
     // A home folder is often writable to its user's own group.
     let is_own_group_above =
         place == Folder::Above && metadata.gid() == rustix::process::getegid().as_raw();
-    if !is_trusted_owner(metadata) {
+    if !own_folder::is_trusted(metadata) {
         Some("it belongs to someone else")
     } else if mode & 0o002 != 0 && !is_sticky_above {
         Some("everyone can write there")
@@ -252,25 +245,6 @@ fn danger(metadata: &Metadata, place: Folder) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// The user, or root, who can do everything anyway. In a user namespace the real root, and
-/// everyone else who is not mapped, appears as the overflow user.
-fn is_trusted_owner(metadata: &Metadata) -> bool {
-    let owner = metadata.uid();
-    owner == rustix::process::geteuid().as_raw()
-        || owner == 0
-        || (owner == number("/proc/sys/kernel/overflowuid") && is_in_user_namespace())
-}
-
-fn number(path: &str) -> u32 {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.trim().parse().unwrap_or(u32::MAX)
-}
-
-fn is_in_user_namespace() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
 }
 
 /// Why what lies at the library's place cannot be loaded.
@@ -322,7 +296,7 @@ fn open_verified(library: &Path) -> Result<(File, Metadata), Unusable> {
     if !metadata.is_file() {
         return Err(Unusable::NotAPlainFile);
     }
-    if !is_trusted_owner(&metadata) {
+    if !own_folder::is_trusted(&metadata) {
         return Err(Unusable::SomeoneElses);
     }
     if metadata.mode() & 0o022 != 0 {

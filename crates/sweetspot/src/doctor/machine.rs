@@ -1,7 +1,7 @@
 //! The kernel, shared memory, the sandbox, folders, and what was left behind.
 
 use crate::home;
-use crate::preload::{FOLDER_OF_ROOT, belongs_to_us};
+use crate::preload::FOLDER_OF_ROOT;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use std::fs;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use sweetspot_core::environment::CACHE;
 use sweetspot_core::ledger::FOLDER as SHARED_MEMORY;
+use sweetspot_guard::own_folder;
 use sweetspot_guard::process::with_size_errors;
 use sweetspot_guard::recover::{Mode, recover, saved_apart, stale_ledgers};
 use sweetspot_guard::{Error, ErrorKind};
@@ -42,7 +43,7 @@ pub fn for_experiments(environment: &Environment) -> Vec<Finding> {
     };
     let folders = [
         ("answers", home::config()),
-        ("runs", home::costs().into_iter().find(|folder| belongs_to_us(folder))),
+        ("runs", home::costs().into_iter().find(|folder| own_folder::is_over(folder))),
     ];
     let kept = folders.map(|(name, folder)| writable(name, folder));
     [sandbox(), cold_cache(), cachestat(), quiet].into_iter().chain(kept).collect()

@@ -14,11 +14,11 @@ use crate::reach::{self, Executable};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment as names;
 use sweetspot_core::ledger::FOLDER as SHARED_MEMORY;
-use sweetspot_guard::own_file;
+use sweetspot_guard::{own_file, own_folder};
 use sweetspot_lab::output::Hash;
 
 /// The folder, in the user's cache folder.
@@ -82,7 +82,7 @@ impl Facts {
     /// Keeps it. Where that cannot be, it will be asked again.
     pub fn keep(&self) {
         let folder = self.place.parent().unwrap_or(Path::new("."));
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let made = own_folder::make(folder, 0o700);
         let _ = made.and_then(|()| own_file::replace(&self.place, &self.hash));
     }
 }
@@ -93,7 +93,7 @@ fn folder() -> Option<PathBuf> {
         Some(named) => PathBuf::from(named),
         None => home::cache()?,
     };
-    preload::belongs_to_us(&base).then(|| base.join(FOLDER))
+    own_folder::is_over(&base).then(|| base.join(FOLDER))
 }
 
 /// What is another after each change of a file.

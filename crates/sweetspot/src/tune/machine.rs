@@ -7,11 +7,11 @@ use super::{Kept, tune_command};
 use crate::arguments::Tune;
 use crate::config;
 use crate::interrupts::Interrupts;
-use crate::preload;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 use sweetspot_core::ledger::TEXT_BYTES_MAX;
+use sweetspot_guard::own_folder;
 use sweetspot_lab::measure::{self, Job};
 use sweetspot_report::failure::Failure;
 use sweetspot_report::shown::shown;
@@ -37,7 +37,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     };
     let folder = folder.canonicalize().map_err(failure)?;
     // Root that came with a user's HOME would leave folders there that are not the user's.
-    let at = config::machine_place().filter(|at| preload::belongs_to_us(at)).ok_or_else(|| {
+    let at = config::machine_place().filter(|at| own_folder::is_over(at)).ok_or_else(|| {
         Failure::own("there is no home folder of yours to keep the answer in")
             .next("name a folder for it: XDG_CONFIG_HOME=/etc/xdg sweetspot tune --machine ...")
     })?;
@@ -52,7 +52,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     let records = records(scratch.path())?;
     make(&scratch.path().join("in"), records).map_err(failure)?;
     if let Some(parent) = at.parent() {
-        std::fs::create_dir_all(parent)
+        own_folder::make(parent, 0o777)
             .map_err(|error| Failure::own(format!("{}: {error}", shown(parent))))?;
     }
     // What it writes is looked for in the current folder.

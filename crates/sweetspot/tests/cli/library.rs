@@ -49,6 +49,24 @@ fn the_usual_places_of_the_library() {
 }
 
 #[test]
+fn folders_are_their_owners_whatever_the_umask() {
+    let place = Place::new();
+    let home = place.folder.path().join("home");
+    let caches = home.join("a/b");
+    fs::create_dir(&home).unwrap();
+    let script = "umask 0777; \"$0\" run --wait -- dd if=/dev/zero of=zeroes bs=100 count=40000 status=none &&
+        exec \"$0\" run -- echo again";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_sweetspot")]).current_dir(&home);
+    shell.env("SWEETSPOT_CACHE", &caches).env("XDG_STATE_HOME", home.join("c/d"));
+    assert_says(&mut shell, "again\n");
+    for folder in ["a", "a/b", "c", "c/d", "c/d/sweetspot"] {
+        let mode = fs::metadata(home.join(folder)).unwrap().mode() & 0o7777;
+        assert_eq!(mode, 0o700, "{folder}");
+    }
+}
+
+#[test]
 fn a_library_that_someone_else_could_have_changed_is_not_loaded() {
     let attack = |what: &str, change: &dyn Fn(&Place, &Path), parts: &[&str]| {
         let place = Place::new();
