@@ -152,11 +152,18 @@ impl Status {
 fn statx(fd: RawFd, path: &CStr, flags: c_int) -> io::Result<Status> {
     let mut buffer = MaybeUninit::<libc::statx>::zeroed();
     let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    let to = buffer.as_mut_ptr();
     // SAFETY: `path` is a live C string, `buffer` has room for one statx and is valid when zero.
-    let found = unsafe {
-        check(libc::statx(fd, path.as_ptr(), flags, mask, buffer.as_mut_ptr()))?;
-        buffer.assume_init()
-    };
+    let ask = |flags| unsafe { check(libc::statx(fd, path.as_ptr(), flags, mask, to)) };
+    match ask(flags) {
+        // Where the kernel has no such call, libc makes an older one, and knows no way not to ask a server.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            ask(flags & !libc::AT_STATX_DONT_SYNC)?;
+        }
+        answer => drop(answer?),
+    }
+    // SAFETY: filled by now.
+    let found = unsafe { buffer.assume_init() };
     let nanoseconds = |time: libc::statx_timestamp| {
         (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.tv_nsec))
     };

@@ -153,13 +153,16 @@ fn chosen(files: &[FileSummary]) -> String {
     text
 }
 
+/// Of calls that passed through for no other reason.
+pub const BEFORE_ITS_BUFFER: &str = "before it had a buffer";
+
 fn table(files: &[FileSummary]) -> String {
     let header = ["file", "buffer", "calls", "made", "read", "written", "passed through"];
     let row = |file: &FileSummary| {
         let passed = match file.passed_through_calls {
             0 => String::new(),
             calls if file.reasons.is_empty() => {
-                format!("{}: before it had a buffer", count(calls))
+                format!("{}: {BEFORE_ITS_BUFFER}", count(calls))
             }
             calls => format!("{}: {}", count(calls), file.reasons.join("; ")),
         };

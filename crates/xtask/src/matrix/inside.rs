@@ -57,13 +57,13 @@ type Task = (&'static str, fn(&Inside) -> Answer);
 /// It could not begin.
 pub fn all_steps(extent: Extent, folder: &Path, harness: &Path) -> Result<(), String> {
     let inside = Inside::new(extent, folder, harness)?;
-    let mut steps: Vec<Task> = vec![("doctor", Inside::doctor), ("calls", Inside::calls)];
+    let mut steps: Vec<Task> =
+        vec![("doctor", Inside::doctor), ("calls", Inside::calls), ("older", Inside::older)];
     if inside.extent != Extent::Short {
         steps.push(("profile", Inside::profile));
         steps.push(("verify", Inside::verify));
         steps.push(("contract", Inside::contract));
         steps.push(("kills", Inside::kills));
-        steps.push(("older", Inside::older));
     }
     if inside.extent.is_emulated() {
         steps.push(("tracer", Inside::tracer));
