@@ -39,7 +39,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use crate::ledger::Ledger;
+use crate::ledger::{
+    Entry, Ledger, PLACE_NOWHERE, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE, state_of,
+};
 
 /// Whose turn it is to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,31 @@ pub fn waiting_of(word: u64) -> u64 {
 /// Whether any entry of a ledger has bytes that are not in their file.
 pub fn is_anything_pending(ledger: &Ledger) -> bool {
     ledger.entries().iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
+}
+
+/// Whether an entry only asks something: the guard holds nothing for it.
+pub fn is_question(entry: &Entry) -> bool {
+    entry.place.load(SeqCst) == PLACE_NOWHERE
+}
+
+/// Whether writes may wait in an entry, or are about to.
+pub fn is_held(entry: &Entry) -> bool {
+    matches!(state_of(entry.state.load(SeqCst)), STATE_ASKED | STATE_HELD) && !is_question(entry)
+}
+
+/// Whether the guard has anything to do for an entry when its process has died.
+pub fn is_seen_to(entry: &Entry) -> bool {
+    let is_let_go = matches!(state_of(entry.state.load(SeqCst)), STATE_RELEASE | STATE_DISCARD);
+    is_held(entry) || is_let_go && !is_question(entry) || waiting_of(entry.word.load(SeqCst)) > 0
+}
+
+/// Whether the guard is about to let go of what it held for an entry. It frees the slot of a dead process first, and then
+/// closes that.
+pub fn is_let_go(entry: &Entry) -> bool {
+    state_of(entry.state.load(SeqCst)) == STATE_DISCARD
+        && waiting_of(entry.word.load(SeqCst)) == 0
+        && entry.slot.load(SeqCst) != 0
+        && !is_question(entry)
 }
 
 /// How many files of a process, or of all, have something that waits.

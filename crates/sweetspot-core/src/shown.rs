@@ -3,7 +3,7 @@
 //! A name may hold any byte. What controls a terminal is written as an escape, so that no name can
 //! move the cursor, begin a line of its own, hide what stands beside it, or answer in the user's place.
 
-use core::fmt::{Display, Formatter, Result, Write};
+use core::fmt::{Display, Formatter, Result};
 
 /// A name or path for people to read: on one line, without anything that controls a terminal.
 #[derive(Clone, Copy, Debug)]
@@ -11,20 +11,37 @@ pub struct Shown<'a>(pub &'a [u8]);
 
 impl Display for Shown<'_> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
-        for chunk in self.0.utf8_chunks() {
-            for letter in chunk.valid().chars() {
-                match is_command(letter) {
-                    true if letter.is_ascii() => write!(formatter, "\\x{:02x}", letter as u32)?,
-                    true => write!(formatter, "\\u{{{:x}}}", letter as u32)?,
-                    false => formatter.write_char(letter)?,
-                }
-            }
-            if !chunk.invalid().is_empty() {
-                formatter.write_char(char::REPLACEMENT_CHARACTER)?;
+        let mut result = Ok(());
+        each_part(self.0, |part| result = result.and_then(|()| formatter.write_str(part)));
+        result
+    }
+}
+
+/// Such a name, part by part, where nothing can be formatted.
+pub fn each_part(name: &[u8], mut put: impl FnMut(&str)) {
+    for chunk in name.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match is_command(letter) {
+                true => escaped(letter, &mut put),
+                false => put(letter.encode_utf8(&mut [0; 4])),
             }
         }
-        Ok(())
+        if !chunk.invalid().is_empty() {
+            put("\u{fffd}");
+        }
     }
+}
+
+fn escaped(letter: char, put: &mut impl FnMut(&str)) {
+    const DIGITS: [&str; 16] =
+        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"];
+    let (begin, digits, end) = match letter.is_ascii() {
+        true => ("\\x", 2, ""),
+        false => ("\\u{", (32 - (letter as u32).leading_zeros()).div_ceil(4), "}"),
+    };
+    put(begin);
+    (0..digits).rev().for_each(|place| put(DIGITS[(letter as usize >> (4 * place)) & 0xf]));
+    put(end);
 }
 
 /// Control characters, and those that change the direction of what follows or are not seen.

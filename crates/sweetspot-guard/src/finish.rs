@@ -230,13 +230,17 @@ pub(crate) struct Saving<'a> {
     pub pid: u32,
     /// Where in that file it belongs.
     pub base: u64,
+    /// It belongs to the end of that file, which was there.
+    pub appends: bool,
 }
 
-/// Saves a piece as `FILE.sweetspot-saved-PID-at-OFFSET`: beside the file, or else in the user's
-/// state folder, or else in `last_folder`. Nothing that exists is overwritten, and no link is followed
+/// What stands before the offset in the name of a piece that belongs to a file's end.
+pub const APPENDED: &str = "-appended-at-";
+
+/// Saves a piece as `FILE.sweetspot-saved-PID-at-OFFSET`, or `-appended-at-`: beside the file, or else in the
+/// user's state folder, or else in `last_folder`. Nothing that exists is overwritten, and no link is followed
 /// to where the file was: the path is the kernel's own, and had none. The path tells how to
-/// put the bytes back: `dd if=SAVED of=FILE bs=1 seek=OFFSET conv=notrunc`. Of a very long name only
-/// the beginning stands there.
+/// put the bytes back. Of a very long name only the beginning stands there.
 pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result<PathBuf> {
     let original = saving.original.filter(|path| path.is_absolute());
     let name = original.and_then(Path::file_name).unwrap_or("pending".as_ref());
@@ -245,10 +249,10 @@ pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result
         let opened = sys::open_folder_without_links(folder);
         result = opened.and_then(|at| save_in(saving, at.as_fd(), folder, name));
     }
-    if let Some(folder) = state_folder() {
+    if let Some(folder) = state_folders().first() {
         result = result.or_else(|_| {
-            make_own(&folder)?;
-            save_in(saving, open_folder(&folder)?.as_fd(), &folder, name)
+            make_own(folder)?;
+            save_in(saving, open_folder(folder)?.as_fd(), folder, name)
         });
     }
     result.or_else(|_| save_in(saving, open_folder(last_folder)?.as_fd(), last_folder, name))
@@ -267,7 +271,8 @@ fn save_in(
 ) -> io::Result<PathBuf> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     for attempt in 0..SAVE_NAMES_MAX {
-        let mut suffix = format!("{SAVED}{}-at-{}", saving.pid, saving.base);
+        let at_base = if saving.appends { APPENDED } else { "-at-" };
+        let mut suffix = format!("{SAVED}{}{at_base}{}", saving.pid, saving.base);
         if attempt > 0 {
             suffix += &format!(".{attempt}");
         }
@@ -302,19 +307,18 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     OsString::from_vec([name, suffix.as_bytes()].concat())
 }
 
-/// Where root's state is, unless its own variables say another place.
-const STATE_OF_ROOT: &str = "/var/lib";
-
-/// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`; root's own, where root has another user's
-/// variables (`sudo`).
-fn state_folder() -> Option<PathBuf> {
+/// The state folders of this user, the one to be used first: `$XDG_STATE_HOME/sweetspot`, root's own, and
+/// `~/.local/state/sweetspot`. Root may have another user's variables (`sudo`), and other ones when it looks for what
+/// was saved.
+fn state_folders() -> Vec<PathBuf> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    let of_root = || (sys::effective_uid() == 0).then(|| PathBuf::from(STATE_OF_ROOT));
-    let state = state.filter(|state| is_roots_way(state)).or_else(of_root)?;
-    Some(state.join("sweetspot"))
+    let named = absolute("XDG_STATE_HOME");
+    let of_root = (sys::effective_uid() == 0).then(|| PathBuf::from("/var/lib"));
+    let usual = absolute("HOME").map(|home| home.join(".local/state"));
+    let usual = usual.filter(|usual| named.as_ref() != Some(usual));
+    let states = [named, of_root, usual].into_iter().flatten();
+    states.filter(|state| is_roots_way(state)).map(|state| state.join("sweetspot")).collect()
 }
 
 /// Whether everything that is there on the way to a folder is root's, if this is root: in another
@@ -334,10 +338,7 @@ pub(crate) fn saved_apart() -> Vec<PathBuf> {
                 data.is_file() && (data.uid() == user || !path.starts_with(FOLDER))
             })
     };
-    // Root's variables may have been other ones then.
-    let of_root = (user == 0).then(|| PathBuf::from(STATE_OF_ROOT).join("sweetspot"));
-    let of_root = of_root.filter(|folder| state_folder().as_ref() != Some(folder));
-    let folders = state_folder().into_iter().chain(of_root).chain([PathBuf::from(FOLDER)]);
+    let folders = state_folders().into_iter().chain([PathBuf::from(FOLDER)]);
     let entries = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let mut saved: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_saved).collect();
     saved.sort();
@@ -394,7 +395,7 @@ mod tests {
             File::create(&original).unwrap();
             let extent = Extent { ledger: &ledger, at: 0, bytes: bytes.len() as u64 };
             let (pid, base) = (u32::MAX, i64::MAX as u64);
-            let saving = Saving { extent, original: Some(&original), pid, base };
+            let saving = Saving { extent, original: Some(&original), pid, base, appends: false };
             let path = save_beside(&saving, Path::new("/nowhere")).unwrap();
             assert_eq!(path.parent(), Some(folder.path()), "beside it");
             assert_eq!(std::fs::read(&path).unwrap(), bytes);

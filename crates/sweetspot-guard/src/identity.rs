@@ -20,6 +20,8 @@ fn malformed(path: &str) -> io::Error {
 pub(crate) struct ProcessStat {
     /// It has ended, and nobody has waited for it yet.
     pub is_zombie: bool,
+    /// It has begun to end, or was killed and is about to.
+    pub is_ending: bool,
     pub parent: u32,
     pub session: u32,
     /// Start time in clock ticks after boot.
@@ -45,12 +47,19 @@ pub(crate) fn process_stat(pid: u32) -> io::Result<ProcessStat> {
     let id = |index: usize| number(index).map(|id| id as u32).ok_or_else(|| malformed(&path));
     Ok(ProcessStat {
         is_zombie: field(3) == Some("Z"),
+        is_ending: number(9).is_some_and(|flags| flags & PF_EXITING != 0)
+            || number(31).is_some_and(|pending| pending & SIGKILL_PENDING != 0),
         parent: id(4)?,
         session: id(6)?,
         start_ticks: number(22).ok_or_else(|| malformed(&path))?,
         arguments: (number(48).unwrap_or(0) as usize, number(49).unwrap_or(0) as usize),
     })
 }
+
+/// Flag of a process that has begun to end (the kernel's `PF_EXITING`).
+const PF_EXITING: u64 = 0x4;
+/// SIGKILL among the signals that a thread has not yet met: in that of every thread, once a process is to end by it.
+const SIGKILL_PENDING: u64 = 1 << (libc::SIGKILL - 1);
 
 /// Whether a process is traced by its forebears only, and by whom it names (`kernel.yama.ptrace_scope` 1).
 pub(crate) fn names_its_tracer() -> bool {

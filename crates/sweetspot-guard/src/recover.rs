@@ -35,6 +35,7 @@ use sweetspot_core::unwritten::FLUSH_BEGUN;
 pub use self::leftover::{remove_idle, stale_ledgers, stale_ledgers_in};
 use self::target::{Names, Target};
 use crate::error::{Error, ErrorKind};
+pub use crate::finish::APPENDED;
 use crate::finish::{self, Extent, Saving};
 use crate::identity::is_same_file;
 use crate::notes::{self, Identity, Noted};
@@ -81,6 +82,8 @@ pub struct Piece {
     pub pid: Option<u32>,
     /// Where in the file it belongs, in bytes.
     pub base: u64,
+    /// It belongs to the file's end, wherever that is by then.
+    pub appends: bool,
     /// Its length.
     pub bytes: u64,
     pub fate: Fate,
@@ -182,7 +185,8 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
         };
         let Some((base, Extent { bytes, .. })) = extent(&file, entry) else { continue };
         let pid = owner(&ledger, entry);
-        pieces.push(Piece { path: piece_path, pid, base, bytes, fate });
+        let appends = finish::appends(entry);
+        pieces.push(Piece { path: piece_path, pid, base, appends, bytes, fate });
     }
     let keeps =
         mode == Mode::List || pieces.iter().any(|piece| matches!(piece.fate, Fate::Stuck(_)));
@@ -462,6 +466,7 @@ fn finish_piece(
                 original: Some(&original),
                 pid: owner(ledger, entry).unwrap_or(0),
                 base,
+                appends: finish::appends(entry),
             };
             match finish::save_beside(&saving, path.parent().unwrap_or(Path::new("/"))) {
                 Ok(saved) => Fate::Saved(saved),

@@ -15,12 +15,12 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, ENTRIES_AT, FILES_AT, FLAG_GUARD, FLAG_STDIO,
+    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, ENTRIES_AT, Entry, FILES_AT, FLAG_GUARD, FLAG_STDIO,
     FLAG_SUMMARY, FLAG_TRACER, FOLDER, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO,
-    RULE_UNOBSERVED, RULES_AT, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
+    RULE_UNOBSERVED, RULES_AT, RULES_MAX, Slot, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
     WRITE_BUFFERS_BYTES_MAX,
 };
-use sweetspot_core::pending::{is_anything_pending, waiting_of};
+use sweetspot_core::pending::{is_anything_pending, is_let_go, is_seen_to, waiting_of};
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
 use sweetspot_core::size::BufferSize;
 
@@ -29,6 +29,9 @@ use crate::error::{Error, ErrorKind};
 use crate::filters::{self, Filters};
 use crate::sys::Mapping;
 use crate::{costs, guard, identity, sys};
+
+/// So long the files of the dead are waited for, once all is in them.
+const FREE_MAX: Duration = Duration::from_secs(1);
 
 /// What is in force for one `run`.
 #[derive(Clone, Debug)]
@@ -222,36 +225,48 @@ impl OwnedLedger {
         word != 0 && word & sys::FUTEX_OWNER_DIED == 0
     }
 
-    /// Waits, at most `limit`, until the guard has finished what the dead process `pid` left. Says
-    /// whether nothing of it is pending any more.
+    /// Waits until the guard has finished what the dead process `pid` left, and whoever else of the run is dead by
+    /// then: at most `limit` until it is in its files, and a second until those are free. Says whether nothing of it
+    /// is pending any more.
     pub fn wait_finished(&self, pid: u32, limit: Duration) -> bool {
-        let deadline = Instant::now() + limit;
-        if !is_anything_pending(&self.ledger) {
-            return true;
-        }
-        loop {
-            let Some((index, slot)) = (self.ledger.slots.iter().enumerate())
-                .find(|(_, slot)| slot.pid.load(SeqCst) == pid)
-            else {
-                return true;
-            };
-            let done = slot.done.load(SeqCst);
-            let pending = self.ledger.entries().iter().any(|entry| {
-                entry.slot.load(SeqCst) == index as u32 && waiting_of(entry.word.load(SeqCst)) > 0
-            });
-            if !pending {
-                return true;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
+        let is_pending = |entry: &Entry| waiting_of(entry.word.load(SeqCst)) > 0;
+        let is_kept = |entry: &Entry| is_seen_to(entry) || is_let_go(entry);
+        let is_finished = self.wait_while(pid, limit, Duration::from_millis(100), &is_pending);
+        // Nobody is told when a file is free.
+        let _ = is_finished && self.wait_while(pid, FREE_MAX, Duration::from_millis(1), &is_kept);
+        is_finished
+    }
+
+    /// Waits while this is so of an entry of somebody dead: in slices, as the guard might die in the middle.
+    fn wait_while(
+        &self,
+        pid: u32,
+        limit: Duration,
+        slice: Duration,
+        is_so: &dyn Fn(&Entry) -> bool,
+    ) -> bool {
+        let begun = Instant::now();
+        while let Some((slot, done)) = self.slot_of_the_dead(pid, is_so) {
+            let left = limit.saturating_sub(begun.elapsed());
             if left.is_zero() || !self.guard_is_alive() {
                 return false;
             }
-            // In slices, as the guard might die in the middle.
-            let slice = left.min(Duration::from_millis(100));
-            if slot.pid.load(SeqCst) == pid {
-                sys::futex_wait(&slot.done, done, Some(slice));
-            }
+            sys::futex_wait(&slot.done, done, Some(left.min(slice)));
         }
+        true
+    }
+
+    /// The slot of somebody dead of whom an entry is so, and its count of what is done as it was before.
+    fn slot_of_the_dead(&self, pid: u32, is_so: &dyn Fn(&Entry) -> bool) -> Option<(&Slot, u32)> {
+        self.ledger.entries().iter().filter(|entry| is_so(entry)).find_map(|entry| {
+            let index = entry.slot.load(SeqCst) as usize;
+            let slot = self.ledger.slots.get(index).filter(|_| index > 0)?;
+            let done = slot.done.load(SeqCst);
+            let owner = slot.pid.load(SeqCst);
+            // Where the slot is free already, only what its owner had is not.
+            let is_dead = owner == 0 || owner == pid || is_dead(owner);
+            (is_dead && is_so(entry)).then_some((slot, done))
+        })
     }
 
     /// Removes the ledger's file if it is still there and nothing is pending in it. To be called
@@ -270,6 +285,14 @@ impl OwnedLedger {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether a process is known to be dead, or to end: who kills a group of them learns of one death first.
+fn is_dead(pid: u32) -> bool {
+    match identity::process_stat(pid) {
+        Ok(stat) => stat.is_zombie || stat.is_ending,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 

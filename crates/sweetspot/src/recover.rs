@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use sweetspot_guard::recover::{
-    Fate, Mode, Piece, noted_ledgers, recover, recover_noted, remove_idle, saved_apart,
+    APPENDED, Fate, Mode, Piece, noted_ledgers, recover, recover_noted, remove_idle, saved_apart,
     stale_ledgers,
 };
 use sweetspot_guard::{Error, ErrorKind, Noted};
@@ -231,16 +231,25 @@ fn is_as_asked(fate: &Fate) -> bool {
 /// Of what was saved apart from its file: its name says of which file and offset it is.
 fn bytes_nowhere_else(saved: &Path) -> String {
     let bytes = exact_bytes(saved.metadata().map_or(0, |data| data.len()));
-    let offset = saved.to_string_lossy().rsplit_once("-at-").map_or(String::new(), |(_, at)| {
+    let name = saved.to_string_lossy();
+    let offset = name.rsplit_once("-at-").map_or("", |(_, at)| {
         let digits = at.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(at.len());
-        at[..digits].to_owned()
+        &at[..digits]
     });
     format!(
-        "{}: {bytes} that a program could not write to its file\n    to put them there: dd if={} \
-         of=FILE seek={offset} oflag=seek_bytes conv=notrunc\n",
+        "{}: {bytes} that a program could not write to its file\n    to put them there: {}\n",
         shown(saved),
-        quoted(saved)
+        command(saved, "FILE", offset, name.contains(APPENDED))
     )
+}
+
+/// What puts saved bytes into a file: to its end, or to an offset.
+fn command(saved: &Path, file: &str, offset: &str, appends: bool) -> String {
+    let saved = quoted(saved);
+    match appends {
+        true => format!("cat {saved} >> {file}"),
+        false => format!("dd if={saved} of={file} seek={offset} oflag=seek_bytes conv=notrunc"),
+    }
 }
 
 fn describe(text: &mut String, ledger: &Path, pieces: &[Piece]) {
@@ -251,7 +260,9 @@ fn describe(text: &mut String, ledger: &Path, pieces: &[Piece]) {
     for piece in pieces {
         let _ = writeln!(text, "  {}", line(piece));
         if let Fate::Saved(saved) = &piece.fate {
-            let _ = writeln!(text, "    to put it there anyway: {}", command(piece, saved));
+            let (file, offset) = (quoted(&piece.path), piece.base.to_string());
+            let command = command(saved, &file, &offset, piece.appends);
+            let _ = writeln!(text, "    to put it there anyway: {command}");
         }
     }
 }
@@ -278,16 +289,6 @@ fn line(piece: &Piece) -> String {
     format!("{path}: {} at {}{process}: {fate}", exact_bytes(piece.bytes), count(piece.base))
 }
 
-/// What writes a saved piece where it was meant to be.
-fn command(piece: &Piece, saved: &Path) -> String {
-    format!(
-        "dd if={} of={} seek={} oflag=seek_bytes conv=notrunc",
-        quoted(saved),
-        quoted(&piece.path),
-        piece.base
-    )
-}
-
 /// What `run` says of a piece that is not where it belongs.
 fn warning(ledger: &Path, piece: &Piece) -> Option<String> {
     match &piece.fate {
@@ -306,7 +307,14 @@ mod tests {
     use super::*;
 
     fn piece(fate: Fate) -> Piece {
-        Piece { path: "/data/it's".into(), pid: Some(7), base: 4096, bytes: 200, fate }
+        Piece {
+            path: "/data/it's".into(),
+            pid: Some(7),
+            base: 4096,
+            appends: false,
+            bytes: 200,
+            fate,
+        }
     }
 
     #[test]
@@ -350,7 +358,19 @@ mod tests {
         assert!(text.starts_with("/l\n  /data/it's: 200 bytes at 4,096 of process 7: "), "{text}");
 
         let piece = Piece { path: "/data/a\nb\x1b[2J".into(), ..piece };
-        let said = command(&piece, Path::new("/data/s"));
-        assert!(said.contains(r"of=$'/data/a\nb\x1b[2J' seek"), "{said}");
+        text.clear();
+        describe(&mut text, Path::new("/l"), std::slice::from_ref(&piece));
+        assert!(text.contains(r"of=$'/data/a\nb\x1b[2J' seek"), "{text}");
+
+        // Over nothing that others have appended.
+        let appended = [Piece { appends: true, ..piece }];
+        text.clear();
+        describe(&mut text, Path::new("/l"), &appended);
+        assert!(text.ends_with(": cat /data/s >> $'/data/a\\nb\\x1b[2J'\n"), "{text}");
+        let nowhere = |name: &str| bytes_nowhere_else(Path::new(name));
+        let said = nowhere("/state/out.sweetspot-saved-7-at-4096.1");
+        assert!(said.ends_with("of=FILE seek=4096 oflag=seek_bytes conv=notrunc\n"), "{said}");
+        let said = nowhere("/state/out.sweetspot-saved-7-appended-at-4096");
+        assert!(said.ends_with("-appended-at-4096 >> FILE\n"), "{said}");
     }
 }

@@ -13,6 +13,8 @@ mod compiler;
 mod memory_disk;
 #[path = "disk/room.rs"]
 mod room;
+#[path = "disk/said.rs"]
+mod said;
 mod unwritten;
 
 use memory_disk::Disk;
@@ -39,22 +41,20 @@ struct Victim {
 }
 
 impl Victim {
-    /// Nothing leaves before it is `max_age` old. What cannot be saved on the disk itself is saved below `home`.
+    /// Nothing leaves before it is `max_age` old.
     fn start(program: &Path, disk: &Path, home: &Path, how: &str, max_age: &str) -> Victim {
-        let step = tempfile::tempfile().expect("a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
-            .args(["run", "--wait", "--max-age", max_age, "--buffer-size", "64K", "--"])
+        let mut run = run_on(disk, home);
+        run.args(["--wait", "--max-age", max_age, "--"])
             .arg(program)
             .arg(disk.join("file"))
-            .arg(how)
-            .current_dir(disk)
-            .env("HOME", home)
-            .env_remove("XDG_STATE_HOME")
-            .stdin(step.try_clone().expect("a descriptor"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
+            .arg(how);
+        Victim::begin(run.stderr(Stdio::piped()), disk)
+    }
+
+    /// Begins such a command.
+    fn begin(run: &mut Command, disk: &Path) -> Victim {
+        let step = tempfile::tempfile().expect("a file");
+        let child = run.stdin(step.try_clone().expect("a descriptor")).spawn().expect("started");
         Victim { child, step, disk: disk.to_owned() }
     }
 
@@ -84,6 +84,14 @@ impl Victim {
     fn end(self) -> Output {
         self.child.wait_with_output().expect("waited for")
     }
+}
+
+/// `sweetspot run` on a disk. What cannot be saved on it is saved below `home`.
+fn run_on(disk: &Path, home: &Path) -> Command {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+    run.args(["run", "--buffer-size", "64K"]).current_dir(disk);
+    run.env("XDG_STATE_HOME", home.join(".local/state")).stdout(Stdio::piped());
+    run
 }
 
 /// Runs the victim, fills the disk when its writes wait, and returns what it said and how it ended.
@@ -231,7 +239,7 @@ fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
         let written = disk.join("file").metadata().map_or(0, |data| data.len());
         assert!(bytes > 0 && written + bytes >= 200_000, "{how}: {written} and {bytes}");
         let mut list = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-        list.args(["recover", "--list"]).env("HOME", home).env_remove("XDG_STATE_HOME");
+        list.args(["recover", "--list"]).env("XDG_STATE_HOME", home.join(".local/state"));
         let list = String::from_utf8(list.output().expect("started").stdout).unwrap();
         let is_of_file = |line: &str| line.contains("/sweetspot/file.sweetspot-saved-");
         assert!(list.lines().any(is_of_file), "{how}: {list}");
@@ -313,7 +321,7 @@ impl FarAway {
         command.args(["run", "--max-age", "100", "--buffer-size", size, "--"]).arg(&self.program);
         command.arg(how).stdout(stdout);
         // What cannot be written is saved there.
-        command.env("HOME", self.folder.path()).env_remove("XDG_STATE_HOME");
+        command.env("XDG_STATE_HOME", self.folder.path());
         if !matches!(how, "write" | "pause") {
             command.arg(self.out());
         }

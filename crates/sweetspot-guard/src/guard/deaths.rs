@@ -431,7 +431,8 @@ impl Guard {
         }
         let original = finish::known_path(handle);
         let (base, extent) = finish::left(entry, whole);
-        let saving = Saving { extent, original: original.as_deref(), pid, base };
+        let (original, appends) = (original.as_deref(), finish::appends(entry));
+        let saving = Saving { extent, original, pid, base, appends };
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         let header = &self.ledger.header;
         let saved = finish::save_beside(&saving, folder).inspect_err(|_| {

@@ -425,6 +425,11 @@ fn a_waiting_parent_learns_when_all_is_written() {
         wait(child);
         assert!(session.wait_finished(child, PATIENCE));
         assert_eq!(std::fs::read(&path).unwrap(), vec![5; 1 << 20]);
+        // Without the flags of the word. It may have ended.
+        let guard = session.ledger().header.guard.load(SeqCst) & 0x3fff_ffff;
+        let open = std::fs::read_dir(format!("/proc/{guard}/fd")).into_iter().flatten().flatten();
+        let open = open.filter_map(|link| std::fs::read_link(link.path()).ok());
+        assert_eq!(open.filter(|file| *file == path).count(), 0, "the file is free");
         assert_eq!(session.summary().saved, 0);
         assert!(session.wait_finished(1, PATIENCE), "nothing of a stranger is pending");
     });

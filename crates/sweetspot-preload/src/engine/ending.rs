@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use sweetspot_core::shown;
 use sweetspot_core::why::Why;
 
 use super::dirty::release_point;
@@ -13,6 +14,7 @@ use super::spawns::{is_spawned_child, passive};
 use super::{dirty, entries, file, handle, handlers, ledger, others, pool, spawns, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::next::{self, Unseen};
+use crate::floor::standard_error::Text;
 use crate::floor::{proc, sys};
 
 /// Whether anything may be buffered here: only where what stdio does is seen, where libc reads and
@@ -212,16 +214,14 @@ pub(super) fn say_what_failed() {
         return;
     }
     for entry in entries::unwritten() {
-        let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
-        let parts: [&[u8]; 3] = [
-            b"sweetspot: ",
-            entry.path.load(&mut text),
-            b": the last bytes cannot be written; when this process has ended they are saved beside \
-              the file, or if there is no room, where `sweetspot recover --list` says\n",
-        ];
-        for part in parts {
-            // SAFETY: memory of our own.
-            unsafe { sys::syscall!(SYS_write, 2, part.as_ptr(), part.len()) };
-        }
+        let mut path = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
+        let mut text = Text::NEW;
+        text.put("sweetspot: ");
+        shown::each_part(entry.path.load(&mut path), |part| text.put(part));
+        text.put(
+            ": the last bytes cannot be written; when this process has ended they are saved beside \
+             the file, or if there is no room, where `sweetspot recover --list` says\n",
+        );
+        text.say();
     }
 }

@@ -11,11 +11,10 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-use sweetspot_core::ledger::{
-    Entry, Ledger, PLACE_NOWHERE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE,
-    Slot, state_of,
+use sweetspot_core::ledger::{Entry, Ledger, SLOTS_MAX, Slot};
+use sweetspot_core::pending::{
+    self, Owner, is_held, is_let_go, is_seen_to, length_of, owner_of, waiting_of,
 };
-use sweetspot_core::pending::{self, Owner, length_of, owner_of, waiting_of};
 use sweetspot_core::unwritten::RECALLED;
 
 pub use self::write_out::write_out;
@@ -156,7 +155,6 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
     wait_until_let_go(ledger);
 }
 
-/// The guard frees the slot of a dead process first, and then closes what it held.
 fn wait_until_let_go(ledger: &Ledger) {
     let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     while let Some((entry, given_back)) = let_go(ledger)
@@ -171,26 +169,11 @@ fn may_go_on(ledger: &Ledger, patience: &mut Patience) -> bool {
     entries::is_guard_alive(ledger) && patience.lasts(entries::guard_thread(ledger))
 }
 
-/// Whether the guard has anything to do for an entry when its process has died.
-fn is_seen_to(entry: &Entry) -> bool {
-    let is_let_go = matches!(state_of(entry.state.load(SeqCst)), STATE_RELEASE | STATE_DISCARD);
-    is_held(entry) || is_let_go && !is_question(entry) || waiting_of(entry.word.load(SeqCst)) > 0
-}
-
-/// Whether an entry only asks something: the guard holds nothing for it.
-fn is_question(entry: &Entry) -> bool {
-    entry.place.load(SeqCst) == PLACE_NOWHERE
-}
-
 /// An entry that the guard is about to let go of.
 fn let_go(ledger: &Ledger) -> Option<(&Entry, u32)> {
     used(ledger).find_map(|entry| {
         let given_back = entry.given_back.load(SeqCst);
-        let is_let_go = state_of(entry.state.load(SeqCst)) == STATE_DISCARD
-            && waiting_of(entry.word.load(SeqCst)) == 0
-            && entry.slot.load(SeqCst) != 0
-            && !is_question(entry);
-        is_let_go.then_some((entry, given_back))
+        is_let_go(entry).then_some((entry, given_back))
     })
 }
 
@@ -455,11 +438,6 @@ fn recall_inode(device: u64, inode: u64, is_it: impl Fn(&Entry) -> bool) -> bool
         |entry: &Entry| (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
     of_others().for_each(|(_, index)| write_recalled_out(ledger, index, &mut patience, is_wanted));
     of_others().next().is_some()
-}
-
-/// Whether writes may wait in an entry, or are about to.
-fn is_held(entry: &Entry) -> bool {
-    matches!(state_of(entry.state.load(SeqCst)), STATE_ASKED | STATE_HELD) && !is_question(entry)
 }
 
 /// All entries that are not free.

@@ -15,4 +15,5 @@ pub mod presence;
 pub mod proc;
 pub mod shared;
 pub mod signals;
+pub mod standard_error;
 pub mod sys;

@@ -17,10 +17,12 @@ use sweetspot_core::unwritten::Left;
 mod digits;
 mod extents;
 mod flags;
+mod sets;
 
 pub use self::digits::{InProc, decimal, in_proc};
 pub use self::extents::has_place_at;
 pub use self::flags::{closes_at_exec, is_direct_by_server, keeps_pages, open_flags};
+pub use self::sets::{change_signal_mask, pending_signals, set_signal_mask, take_signal};
 pub use crate::arch::{call, stack_pointer, thread_pointer};
 
 /// A negated errno from the kernel, made positive.
@@ -421,20 +423,14 @@ pub fn thread_id() -> i32 {
     unsafe { syscall!(SYS_gettid) as i32 }
 }
 
-/// Changes the signal mask, as `sigprocmask`, and returns the former one.
-pub fn change_signal_mask(how: i32, set: u64) -> u64 {
-    let mut old = 0u64;
-    // SAFETY: as in `set_signal_mask`.
-    unsafe { syscall!(SYS_rt_sigprocmask, how, &raw const set, &raw mut old, 8) };
-    old
-}
-
-/// Sets the whole signal mask and returns the former one.
-pub fn set_signal_mask(mask: u64) -> u64 {
-    let mut old = 0u64;
-    // SAFETY: both pointers are to 8 bytes, the kernel's size of a signal set.
-    unsafe { syscall!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, &raw mut old, 8) };
-    old
+/// Whether a descriptor takes bytes, and somebody will read them, now or within so many milliseconds.
+pub fn can_write(fd: i32, timeout_ms: i64) -> bool {
+    let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    let timeout =
+        libc::timespec { tv_sec: timeout_ms / 1000, tv_nsec: timeout_ms % 1000 * 1_000_000 };
+    // SAFETY: both live through the call; the mask stays as it is.
+    let found = unsafe { syscall!(SYS_ppoll, &raw mut asked, 1, &raw const timeout, 0, 8) };
+    found == 1 && asked.revents == libc::POLLOUT
 }
 
 /// Sleeps until `word` is no longer `expected`, is woken, or `timeout_ms` have passed.

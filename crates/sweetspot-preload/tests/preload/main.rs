@@ -7,3 +7,4 @@ mod behaviour;
 mod exports;
 mod library;
 mod start;
+mod unwound;

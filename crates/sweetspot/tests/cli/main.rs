@@ -10,6 +10,7 @@ use test_start::{assert_has, is_root, skip, skip_without_root, stderr, stdout, w
 mod compiler;
 mod filtered;
 mod input;
+mod killed;
 mod library;
 #[path = "../place/mod.rs"]
 mod place;

@@ -59,7 +59,7 @@ fn run(program: &Path, way: &str) -> Option<Left> {
     // Nothing leaves before the disk is full, however long that takes.
     command.args(["run", "--wait", "--max-age", "60000", "--buffer-size", "64K", "--"]);
     command.arg(program).arg(&path).arg(way).arg(&log).current_dir(&disk.0);
-    command.env("HOME", home.path()).env_remove("XDG_STATE_HOME");
+    command.env("XDG_STATE_HOME", home.path());
     command.stdin(step.try_clone().expect("a descriptor")).stderr(Stdio::piped());
     let child = command.stdout(out.try_clone().expect("a descriptor")).spawn().expect("started");
     let mut victim = Victim { child, step, disk: disk.0.clone() };

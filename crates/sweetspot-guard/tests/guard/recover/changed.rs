@@ -44,7 +44,8 @@ fn what_others_wrote_before_an_attempt_that_failed_is_not_overwritten() {
         let wreck = Wreck::new(Died::AfterAttempt, place);
         std::thread::sleep(Duration::from_millis(10));
         write_at(&wreck.data, 0, b"B");
-        let saved = wreck.folder.join(&format!("data.sweetspot-saved-{}-at-13", wreck.pid));
+        let at = if place == AT_OFFSET { "at" } else { "appended-at" };
+        let saved = wreck.folder.join(&format!("data.sweetspot-saved-{}-{at}-13", wreck.pid));
         assert_eq!(wreck.finish(), Fate::Saved(saved), "{place:?}");
     }
 }
@@ -203,6 +204,7 @@ fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
             (&piece.path, piece.pid, piece.base, piece.bytes),
             (&wreck.data, Some(wreck.pid), 7, 5)
         );
+        assert_eq!(piece.appends, [AT_END, APPENDED].contains(&place), "{what}");
         let expected = if is_written { Fate::CanBeWritten } else { Fate::WouldBeSaved };
         assert_eq!(piece.fate, expected, "{what}");
 
@@ -212,7 +214,8 @@ fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
             assert_eq!(finished[0].fate, Fate::Written, "{what}");
             assert_eq!(std::fs::read(&wreck.data).unwrap(), b"before after", "{what}");
         } else {
-            let saved = wreck.folder.join(&format!("data.sweetspot-saved-{}-at-7", wreck.pid));
+            let at = if piece.appends { "appended-at" } else { "at" };
+            let saved = wreck.folder.join(&format!("data.sweetspot-saved-{}-{at}-7", wreck.pid));
             assert_eq!(finished[0].fate, Fate::Saved(saved.clone()), "{what}");
             assert_eq!(std::fs::read(saved).unwrap(), b"after", "{what}");
             assert_eq!(std::fs::read(&wreck.data).ok(), changed, "{what}: not overwritten");

@@ -72,6 +72,7 @@ unsafe extern "C" fn routine() {
     // Up to 64 bytes are moved from both ends, so that the moves overlap in the middle; more of them
     // 32 bytes a turn, the last 32 kept for the end.
     core::arch::naked_asm!(
+        ".cfi_startproc",
         "2:",
         "cmp x2, #16",
         "b.hi 20f",
@@ -143,6 +144,7 @@ unsafe extern "C" fn routine() {
         copies_between!("2b", "3b", "3b"),
         "mov x0, #1",
         "ret",
+        ".cfi_endproc",
     )
 }
 

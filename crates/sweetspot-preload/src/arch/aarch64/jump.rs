@@ -1,12 +1,17 @@
 //! Functions whose arguments Rust cannot name: what a C function of ours does with its registers and
-//! its stack before the logic is called. Each is the whole body of a naked function.
+//! its stack before the logic is called. Each is the whole body of a naked function, and says at each instruction where
+//! the caller is (`.cfi`): a thread is cancelled, an exception thrown, or a profile taken anywhere.
 
 /// Saves all registers that may hold arguments, calls `$before` with them, and jumps to where it
 /// says, with stack and registers as they were.
 macro_rules! jump_after {
     ($before:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "stp x29, x30, [sp, #-224]!",
+            ".cfi_def_cfa_offset 224",
+            ".cfi_offset x29, -224",
+            ".cfi_offset x30, -216",
             "stp x0, x1, [sp, #16]",
             "stp x2, x3, [sp, #32]",
             "stp x4, x5, [sp, #48]",
@@ -28,7 +33,11 @@ macro_rules! jump_after {
             "ldp q4, q5, [sp, #160]",
             "ldp q6, q7, [sp, #192]",
             "ldp x29, x30, [sp], #224",
+            ".cfi_def_cfa_offset 0",
+            ".cfi_restore x29",
+            ".cfi_restore x30",
             "br x16",
+            ".cfi_endproc",
             before = sym $before,
         )
     };
@@ -40,7 +49,11 @@ pub(crate) use jump_after;
 macro_rules! with_list {
     ($with:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "stp x29, x30, [sp, #-80]!",
+            ".cfi_def_cfa_offset 80",
+            ".cfi_offset x29, -80",
+            ".cfi_offset x30, -72",
             "mov x29, sp",
             "str x1, [sp, #24]",
             "stp x2, x3, [sp, #32]",
@@ -49,7 +62,11 @@ macro_rules! with_list {
             "add x1, sp, #24",
             "bl {with}",
             "ldp x29, x30, [sp], #80",
+            ".cfi_def_cfa_offset 0",
+            ".cfi_restore x29",
+            ".cfi_restore x30",
             "ret",
+            ".cfi_endproc",
             with = sym $with,
         )
     };
@@ -61,8 +78,10 @@ pub(crate) use with_list;
 macro_rules! with_caller {
     ($way:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "mov x5, x30",
             "b {way}",
+            ".cfi_endproc",
             way = sym $way,
         )
     };
@@ -75,9 +94,16 @@ pub(crate) use with_caller;
 macro_rules! vfork {
     ($before:path, $after:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "stp x29, x30, [sp, #-16]!",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset x29, -16",
+            ".cfi_offset x30, -8",
             "bl {before}",
             "ldp x29, x30, [sp], #16",
+            ".cfi_def_cfa_offset 0",
+            ".cfi_restore x29",
+            ".cfi_restore x30",
             "mov x9, x0",
             "mov x0, {flags}",
             "mov x1, xzr",
@@ -100,6 +126,7 @@ macro_rules! vfork {
             "3:",
             "mov x1, x9",
             "b {after}",
+            ".cfi_endproc",
             before = sym $before,
             after = sym $after,
             flags = const libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,

@@ -111,6 +111,7 @@ unsafe extern "C" fn routine() {
     // Up to 256 bytes are moved from both ends, so that the moves overlap in the middle; more of them
     // 128 (or 32) bytes a turn; many by `rep movsb`, whose start-up cost has then paid off.
     core::arch::naked_asm!(
+        ".cfi_startproc",
         "2:",
         "cmp rdx, qword ptr [rip + {wide_bytes_max}]",
         "ja 40f",
@@ -273,6 +274,7 @@ unsafe extern "C" fn routine() {
         "4:",
         "stc",
         "jmp 3b",
+        ".cfi_endproc",
         wide_bytes_max = sym WIDE_BYTES_MAX,
         by_itself = const BY_ITSELF,
     )

@@ -1,5 +1,6 @@
 //! Functions whose arguments Rust cannot name: what a C function of ours does with its registers and
-//! its stack before the logic is called. Each is the whole body of a naked function.
+//! its stack before the logic is called. Each is the whole body of a naked function, and says at each instruction where
+//! the caller is (`.cfi`): a thread is cancelled, an exception thrown, or a profile taken anywhere.
 
 /// Saves all registers that may hold arguments, calls `$before` with them, and jumps to where it
 /// says, with stack and registers as they were.
@@ -7,14 +8,23 @@ macro_rules! jump_after {
     ($before:path) => {
         // Seven registers and the return address: the stack is aligned for the call.
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "push rdi",
+            ".cfi_adjust_cfa_offset 8",
             "push rsi",
+            ".cfi_adjust_cfa_offset 8",
             "push rdx",
+            ".cfi_adjust_cfa_offset 8",
             "push rcx",
+            ".cfi_adjust_cfa_offset 8",
             "push r8",
+            ".cfi_adjust_cfa_offset 8",
             "push r9",
+            ".cfi_adjust_cfa_offset 8",
             "push rax",
+            ".cfi_adjust_cfa_offset 8",
             "sub rsp, 128",
+            ".cfi_adjust_cfa_offset 128",
             "movups xmmword ptr [rsp], xmm0",
             "movups xmmword ptr [rsp + 16], xmm1",
             "movups xmmword ptr [rsp + 32], xmm2",
@@ -34,14 +44,23 @@ macro_rules! jump_after {
             "movups xmm6, xmmword ptr [rsp + 96]",
             "movups xmm7, xmmword ptr [rsp + 112]",
             "add rsp, 128",
+            ".cfi_adjust_cfa_offset -128",
             "pop rax",
+            ".cfi_adjust_cfa_offset -8",
             "pop r9",
+            ".cfi_adjust_cfa_offset -8",
             "pop r8",
+            ".cfi_adjust_cfa_offset -8",
             "pop rcx",
+            ".cfi_adjust_cfa_offset -8",
             "pop rdx",
+            ".cfi_adjust_cfa_offset -8",
             "pop rsi",
+            ".cfi_adjust_cfa_offset -8",
             "pop rdi",
+            ".cfi_adjust_cfa_offset -8",
             "jmp r11",
+            ".cfi_endproc",
             before = sym $before,
         )
     };
@@ -53,20 +72,36 @@ pub(crate) use jump_after;
 macro_rules! with_list {
     ($with:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             // The place of the return address is needed for the list.
             "pop rax",
+            ".cfi_adjust_cfa_offset -8",
+            ".cfi_register rip, rax",
             "push r9",
+            ".cfi_adjust_cfa_offset 8",
             "push r8",
+            ".cfi_adjust_cfa_offset 8",
             "push rcx",
+            ".cfi_adjust_cfa_offset 8",
             "push rdx",
+            ".cfi_adjust_cfa_offset 8",
             "push rsi",
+            ".cfi_adjust_cfa_offset 8",
             "mov rsi, rsp",
             "push rax",
+            ".cfi_adjust_cfa_offset 8",
+            ".cfi_rel_offset rip, 0",
             "call {with}",
             "pop rcx",
+            ".cfi_adjust_cfa_offset -8",
+            ".cfi_register rip, rcx",
             "add rsp, 40",
+            ".cfi_adjust_cfa_offset -40",
             "push rcx",
+            ".cfi_adjust_cfa_offset 8",
+            ".cfi_rel_offset rip, 0",
             "ret",
+            ".cfi_endproc",
             with = sym $with,
         )
     };
@@ -78,8 +113,10 @@ pub(crate) use with_list;
 macro_rules! with_caller {
     ($way:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "mov r9, qword ptr [rsp]",
             "jmp {way}",
+            ".cfi_endproc",
             way = sym $way,
         )
     };
@@ -92,11 +129,16 @@ pub(crate) use with_caller;
 macro_rules! vfork {
     ($before:path, $after:path) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "sub rsp, 8",
+            ".cfi_adjust_cfa_offset 8",
             "call {before}",
             "add rsp, 8",
+            ".cfi_adjust_cfa_offset -8",
             "mov r9, rax",
             "pop r8",
+            ".cfi_adjust_cfa_offset -8",
+            ".cfi_register rip, r8",
             "mov eax, {vfork}",
             "syscall",
             "test rax, rax",
@@ -114,9 +156,12 @@ macro_rules! vfork {
             "jmp r8",
             "3:",
             "push r8",
+            ".cfi_adjust_cfa_offset 8",
+            ".cfi_rel_offset rip, 0",
             "mov rdi, rax",
             "mov rsi, r9",
             "jmp {after}",
+            ".cfi_endproc",
             before = sym $before,
             after = sym $after,
             vfork = const libc::SYS_vfork,

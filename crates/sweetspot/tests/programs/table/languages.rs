@@ -23,6 +23,15 @@ pub const LANGUAGES: &[Case] = &[
         ..DEFAULT
     },
     Case {
+        group: "cxx",
+        name: "threads end, throw and are looked at in the middle of calls",
+        build: &[Cxx("unwound")],
+        command: "$RUN $BIN/cxx/unwound",
+        ends: "exit 12",
+        not_predicted: "how many calls it makes depends on the clock",
+        ..DEFAULT
+    },
+    Case {
         group: "cobol",
         name: "sequential copy",
         build: &[Cobol("seqcopy")],
