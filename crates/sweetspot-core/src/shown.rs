@@ -33,14 +33,17 @@ pub fn each_part(name: &[u8], mut put: impl FnMut(&str)) {
 }
 
 fn escaped(letter: char, put: &mut impl FnMut(&str)) {
-    const DIGITS: [&str; 16] =
-        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"];
+    // No table of texts, which each start of a process would have to put in place.
+    const DIGITS: &str = "0123456789abcdef";
     let (begin, digits, end) = match letter.is_ascii() {
         true => ("\\x", 2, ""),
         false => ("\\u{", (32 - (letter as u32).leading_zeros()).div_ceil(4), "}"),
     };
     put(begin);
-    (0..digits).rev().for_each(|place| put(DIGITS[(letter as usize >> (4 * place)) & 0xf]));
+    for place in (0..digits).rev() {
+        let digit = letter as usize >> (4 * place) & 0xf;
+        put(DIGITS.get(digit..=digit).unwrap_or_default());
+    }
     put(end);
 }
 

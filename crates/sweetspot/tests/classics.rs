@@ -79,9 +79,8 @@ fn the_plan_for_auto_is_understood_at_every_scale_and_runs() {
 #[test]
 fn the_plans_of_the_benchmarks_are_understood_at_every_scale() {
     let place = tempfile::tempdir().unwrap();
-    for plan in
-        ["plan.toml", "library.toml", "picks.toml"].map(|name| format!("{BENCHMARKS}/{name}"))
-    {
+    for name in ["plan.toml", "languages.toml", "library.toml", "picks.toml"] {
+        let plan = format!("{BENCHMARKS}/{name}");
         for scale in scales(&plan) {
             let output = bench(place.path(), &["--dry-run", "--scale", &scale], &plan);
             assert!(output.status.success(), "{plan} {scale}: {output:?}");

@@ -6,9 +6,7 @@
 //! Timings are printed and recorded, never asserted.
 
 mod command;
-mod figures;
 mod instructions;
-mod languages;
 mod noise;
 #[cfg(test)]
 mod pages;
@@ -24,9 +22,6 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum Question {
-    /// A copy of records in some thirty languages, as it is and under `sweetspot run`, each with what `profile` says
-    /// of it
-    Languages(languages::Settings),
     /// Which size do tune, hyperfine and a loop of dd pick for the six jobs of benchmarks/picks.toml, and how far is
     /// each from the best of a grid of 40 random rounds?
     Picks {
@@ -87,7 +82,6 @@ pub struct Times {
 /// What could not be done.
 pub fn answer(question: &Question) -> Result<bool, Box<dyn Error>> {
     match question {
-        Question::Languages(settings) => return Ok(languages::run(settings)?),
         Question::Picks { record, dir, scale } => {
             print!("{}", picks::pick_all(record, dir, scale.as_deref())?);
         }

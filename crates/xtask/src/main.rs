@@ -141,7 +141,6 @@ fn what_can_be_typed_is_well_formed() {
         "deb --target aarch64 --dir packages",
         "bench null questions 200 7",
         "bench null 200",
-        "bench languages --filter python --seed 7 --rounds 9",
     ] {
         assert!(typed(words).is_ok(), "{words}");
     }
@@ -154,7 +153,6 @@ fn what_can_be_typed_is_well_formed() {
     for words in [
         "fuzz kill --limit 7",
         "matrix sid",
-        "bench languages --quick --record",
         "bench noise series.json 2",
         "packages --quick --dir packages",
     ] {

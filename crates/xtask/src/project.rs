@@ -58,6 +58,7 @@ pub fn record(
     Ok(folder)
 }
 
+#[cfg(test)]
 /// A page before what stands between two marks, that, and what comes after it; the marks stay outside.
 pub fn marked<'a>(page: &'a str, name: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let begin = format!("<!-- {name}:begin -->\n");

@@ -226,7 +226,8 @@ fn move_closed(file: &'static OpenFile, fd: i32, offset: i64, whence: i32) -> Op
     let current = file.take_position() as i64;
     let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
     let is_position = (0..=POSITION_MAX).contains(&target) || file.has_position(target);
-    if is_position {
+    // At the end of what waits it stays there, so that the next write waits, too.
+    if is_position && target != current {
         file.position.store(target as u64, Relaxed);
     }
     file.reopen_cursor();

@@ -21,6 +21,7 @@ const FEWER: &[(&str, &str, u64)] = &[
     ("c_sharing", "an unobserved file, and shared memory", 25),
     ("c_sharing", "stdio through the engine, by a rule", 90),
     ("c_sharing", "memory that may not be made executable", 25),
+    ("c_sharing", "the position is set to where it is, and asked for, beside a thread", 25),
     // Nothing can be opened there without being noticed.
     ("c_sharing", "a queue that is to tell of messages", 25),
     // Between spawns by lists that share nothing.

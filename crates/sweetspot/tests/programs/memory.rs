@@ -112,6 +112,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
     ("threads_tell", "for way in filling opening; do $RUN $BIN/c/threads_tell $way 100; done"),
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
+    ("seeks_beside", "$RUN $BIN/c/seeks_beside"),
     ("times", "$RUN $BIN/c/times"),
     ("two_times", "$RUN $BIN/c/two_times"),
     ("unusual", "$RUN $BIN/c/unusual answer 0; $RUN $BIN/c/unusual edges"),

@@ -1,14 +1,22 @@
-//! The tables of docs/measured.md, and the short one in README.md, from a record that `sweetspot bench`
-//! made of `benchmarks/plan.toml` and `sweetspot report --json` wrote: no figure is typed by hand.
+//! The tables of docs/measured.md, the short one in README.md, and that of docs/reach.md (`languages`), from
+//! records that `sweetspot bench` made of the plans in `benchmarks/` and `sweetspot report --json` wrote: no figure
+//! is typed by hand.
 //!
-//! `UPDATE_README=measurements/FOLDER cargo test -p xtask pages_say` writes them from the record in that
-//! folder; without the variable the test fails where a page says something else than its record.
+//! `UPDATE_README=measurements/FOLDER cargo test -p xtask pages_say` writes the first two from the record in that
+//! folder, and `UPDATE_REACH` the third; without the variables the test fails where a page says something else than
+//! its record.
 
-use super::figures::{named, speed, time};
-use super::report::{self, Place, fact, file_system, pairs, session};
+mod languages;
+
+use super::report::{self, Place, fact, file_system, named, pairs, session};
+use crate::project::root;
 use serde_json::Value;
-use std::fmt::Write;
-use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
+use std::{fmt::Write, fs};
+use sweetspot_lab::{
+    paired::{CONFIDENCE_FIXED, Effect},
+    plan::Plan,
+};
+use sweetspot_report::numbers;
 
 /// What the pages call a job, in the order of their tables.
 struct Row {
@@ -122,21 +130,26 @@ fn of(record: &Value, place: Place) -> &Value {
 /// Where and how a record was measured.
 fn origin(record: &Value, folder: &str) -> String {
     let session = of(record, Place::Disk);
+    format!(
+        "One session on {}, warm cache;\nmedians, and the \
+         ratio from {} random rounds with its 95 % interval; outputs equal in every round\n\
+         (`{folder}`).\n\n",
+        machine(session),
+        session["rounds"],
+    )
+}
+
+/// The machine of a session, in words.
+fn machine(session: &Value) -> String {
     let (processor, number) = fact(session, "processor").rsplit_once(", ").unwrap_or_default();
     let machine = match number.contains("virtual machine") {
         true => "a virtual machine",
         false => "a machine",
     };
     let kernel: Vec<&str> = fact(session, "kernel").split('.').take(2).collect();
-    format!(
-        "One session on {machine} with {} cores ({processor}), Linux {}, {}, warm cache;\nmedians, and the \
-         ratio from {} random rounds with its 95 % interval; outputs equal in every round\n\
-         (`{folder}`).\n\n",
-        number.split(' ').next().unwrap_or_default(),
-        kernel.join("."),
-        file_system(session),
-        session["rounds"],
-    )
+    let cores = number.split(' ').next().unwrap_or_default();
+    let (kernel, disk) = (kernel.join("."), file_system(session));
+    format!("{machine} with {cores} cores ({processor}), Linux {kernel}, {disk}")
 }
 
 /// Programs as they are, against another way of their jobs.
@@ -150,10 +163,7 @@ fn table<'a>(record: &Value, way: &str, rows: impl Iterator<Item = &'a Row>) -> 
         let session = of(record, row.place);
         let cell = |way: &str| format!("{}, how {way}", row.cells);
         let (plain, other) = (cell("without"), cell(way));
-        let median = |cell: &str| {
-            let median = named(&session["cells"], "name", cell)["median"].as_f64();
-            time(median.unwrap_or_else(|| panic!("'{cell}' was not measured")))
-        };
+        let median = |cell| median(session, cell);
         let ratio = |reference: &str| effect(session, reference, &other);
         // Writing to a String cannot fail.
         let _ = write!(text, "| {} | {} | {} | ", row.words, median(&plain), median(&other));
@@ -164,6 +174,12 @@ fn table<'a>(record: &Value, way: &str, rows: impl Iterator<Item = &'a Row>) -> 
         text.push_str(" |\n");
     }
     text
+}
+
+/// The median of a cell's times.
+fn median(session: &Value, cell: &str) -> String {
+    let median = named(&session["cells"], "name", cell)["median"].as_f64();
+    time(median.unwrap_or_else(|| panic!("'{cell}' was not measured")))
 }
 
 /// How many times as fast one cell is as another, over the rounds in which both ran.
@@ -177,23 +193,50 @@ fn effect(session: &Value, reference: &str, candidate: &str) -> String {
     speed(effect.speedup(), interval.map(|interval| (interval.low, interval.high)))
 }
 
+/// `5.3x (3.9 to 7.2)`.
+fn speed(estimate: f64, interval: Option<(f64, f64)>) -> String {
+    let value = numbers::ratio(estimate);
+    match interval {
+        None => format!("{value}x"),
+        Some((low, high)) => {
+            format!("{value}x ({} to {})", numbers::ratio(low), numbers::ratio(high))
+        }
+    }
+}
+
+/// Three digits that count, in the unit that suits.
+fn time(seconds: f64) -> String {
+    let units = [(1.0, "s", 0.0995), (1e-3, "ms", 0.9995), (1e-6, "us", 0.9995)];
+    let found = units.into_iter().find(|(unit, _, least)| seconds >= unit * least);
+    let (unit, name, _) = found.unwrap_or((1e-9, "ns", 0.0));
+    format!("{} {name}", numbers::three_digits(seconds / unit))
+}
+
+/// A plan of `benchmarks/`.
+fn plan(name: &str, scale: Option<&str>) -> Plan {
+    let file = root().join("benchmarks").join(name);
+    Plan::read(&fs::read_to_string(file).unwrap(), scale).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::{marked, root};
+    use crate::project::marked;
     use serde_json::json;
-    use std::fs;
-    use sweetspot_lab::plan::Plan;
 
     #[test]
     fn pages_say_what_their_record_says() {
-        let update = std::env::var("UPDATE_README").ok();
-        for (name, tables) in
-            [("docs/measured.md", whole as fn(&Value, &str) -> String), ("README.md", short)]
-        {
+        type Tables = fn(&Value, &str) -> String;
+        const PAGES: [(&str, &str, &str, Tables); 3] = [
+            ("docs/measured.md", "measured", "UPDATE_README", whole),
+            ("README.md", "measured", "UPDATE_README", short),
+            ("docs/reach.md", "languages", "UPDATE_REACH", languages::table),
+        ];
+        for (name, mark, variable, tables) in PAGES {
+            let update = std::env::var(variable).ok();
             let path = root().join(name);
             let page = fs::read_to_string(&path).unwrap();
-            let (before, said, after) = marked(&page, "measured").expect("the page has its marks");
+            let (before, said, after) = marked(&page, mark).expect("the page has its marks");
             let named = || said.split_once("`measurements/")?.1.split_once('`');
             let folder = update.clone().unwrap_or_else(|| {
                 let (folder, _) = named().expect("the page names its record");
@@ -209,7 +252,7 @@ mod tests {
             } else {
                 assert!(
                     said == measured,
-                    "UPDATE_README={folder} cargo test -p xtask pages_say; {name} should say:\n{measured}"
+                    "{variable}={folder} cargo test -p xtask pages_say; {name} should say:\n{measured}"
                 );
             }
         }
@@ -219,11 +262,6 @@ mod tests {
     fn readme_is_short() {
         let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
         assert!(lines <= 150, "{lines} lines: what README need not say belongs into docs/");
-    }
-
-    fn plan(scale: &str) -> Plan {
-        let file = root().join("benchmarks/plan.toml");
-        Plan::read(&fs::read_to_string(file).unwrap(), Some(scale)).unwrap()
     }
 
     #[test]
@@ -269,7 +307,8 @@ mod tests {
                 ],
             })
         };
-        let (disk, fuse) = (called(&plan("full")), called(&plan("fuse")));
+        let cells = |scale| called(&plan("plan.toml", Some(scale)));
+        let (disk, fuse) = (cells("full"), cells("fuse"));
         json!({ "sessions": [session(&fuse, "fuse"), session(&disk, "ext4")] })
     }
 
@@ -277,7 +316,7 @@ mod tests {
     fn each_program_of_the_plan_is_in_a_table() {
         let rows = || GAINS.iter().chain(&THE_REST).chain(&WORK);
         for (scale, place) in [("full", Place::Disk), ("fuse", Place::Fuse)] {
-            for name in called(&plan(scale)) {
+            for name in called(&plan("plan.toml", Some(scale))) {
                 let (cells, way) = name.rsplit_once(", how ").unwrap();
                 let of = |row: &&Row| (row.cells, row.place) == (cells, place);
                 let shown = |row: &Row| row.also.is_some_and(|(also, _)| also == way);
@@ -290,6 +329,13 @@ mod tests {
                 assert!(is_usual || is_work || is_shown || is_left_out, "'{name}' is not shown");
             }
         }
+    }
+
+    #[test]
+    fn each_language_of_the_plan_is_in_the_table() {
+        let plan = plan("languages.toml", None);
+        let programs: Vec<&str> = plan.programs.iter().map(|program| &*program.name).collect();
+        assert_eq!(programs, languages::ROWS.map(|(program, _)| program));
     }
 
     #[test]
@@ -316,6 +362,20 @@ mod tests {
         let rows = |text: &str| text.lines().filter(|line| line.starts_with('|')).count();
         assert_eq!(rows(&tables), 3 * 2 + GAINS.len() + THE_REST.len() + WORK.len());
         assert_eq!(rows(&short(&record(6, seconds), "x")), 2 + 8);
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        for (seconds, expected) in [
+            (10.16, "10.2 s"),
+            (0.17361, "0.174 s"),
+            (0.0602, "60.2 ms"),
+            (0.00102, "1.02 ms"),
+            (5.1e-7, "510 ns"),
+            (1.05e-8, "10.5 ns"),
+        ] {
+            assert_eq!(time(seconds), expected);
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What is in a record of sessions of `sweetspot bench`, as `sweetspot report --json` wrote it.
 
-use super::figures::named;
 use crate::project::failed;
 use serde_json::Value;
 use std::{fs, path::Path};
@@ -31,6 +30,12 @@ pub fn session(record: &Value, place: Place) -> Result<&Value, Error> {
         let name = if place == Place::Fuse { "a FUSE mount" } else { "a disk" };
         failed(FILE, &format!("it has no session on {name}"))
     })
+}
+
+/// The entry of a list that is called so.
+pub fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
+    let all = list.as_array().map_or(&[][..], Vec::as_slice);
+    all.iter().find(|entry| entry[key] == name).unwrap_or_else(|| panic!("there is no '{name}'"))
 }
 
 /// The members of a list.

@@ -465,6 +465,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "the position is set to where it is, and asked for, beside a thread",
+        build: &[C("seeks_beside")],
+        command: "$RUN $BIN/c/seeks_beside",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one thread ends it while others write",
         build: &[C("ends_beside")],
         command: "$RUN $BIN/c/ends_beside",
